@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
@@ -17,7 +16,7 @@ from kubestow.solver.bounds.placed_bounds import placed_bounds
 from kubestow.solver.construction.exact_filling import fill_exactly
 from kubestow.solver.construction.gang_packing import GangPacking
 from kubestow.solver.construction.greedy import complete, construct, rank
-from kubestow.solver.construction.repair import repair
+from kubestow.solver.construction.repair import EjectionRepair
 from kubestow.solver.construction.share_filling import ShareFilling
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.cpsat.run import CpSat
@@ -27,6 +26,7 @@ from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import fits, short
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.runtime.time_slice import TimeSlice
 from kubestow.solver.search.exact import ExactEngine
 from kubestow.solver.search.lns import Lns
 from kubestow.solver.search.local_search import LocalSearch
@@ -165,6 +165,10 @@ class PlacedSearch:
             answer.engine = self.options.engine
         return answer
 
+    def _slice(self, fraction: float, *, charge: float = 0.0, patience: int | None = None) -> TimeSlice:
+        """Return a fraction of the remaining time, capped first."""
+        return self.context.slice(fraction, cap=self.parameters.max_budget_seconds, charge=charge, patience=patience)
+
     # --- steps ------------------------------------------------------------------------------------------------------------------
 
     def _construct(self, bounds: dict[int, int]) -> PlacedAnswer:
@@ -179,16 +183,9 @@ class PlacedSearch:
 
     def _fill(self, answer: PlacedAnswer) -> None:
         """Place pods that take shares of devices again, if some are unplaced."""
-        until = (
-            self.deadline.remaining() - min(self.deadline.remaining(), self.parameters.max_budget_seconds) * self.parameters.fill_fraction
-        )
-
-        def over() -> bool:
-            self.deadline.charge(self.parameters.filling_seconds)
-            return self.stop.is_set() or self.deadline.remaining() <= until
-
+        time = self._slice(self.parameters.fill_fraction, charge=self.parameters.filling_seconds)
         active = answer.state[0] if answer.state is not None else rules.replay(self.cluster, answer.sequence)
-        counts = ShareFilling(self.cluster, active, self.eligibility, answer.counts, seed=self.options.seed).run(over)
+        counts = ShareFilling(self.cluster, active, self.eligibility, answer.counts, seed=self.options.seed).run(time.is_over)
         if counts is not None:
             self._adopt(answer, counts)
             answer.state = None
@@ -196,15 +193,8 @@ class PlacedSearch:
 
     def _fill_exactly(self, answer: PlacedAnswer) -> None:
         """Place all pods again if there is almost no slack."""
-        until = (
-            self.deadline.remaining() - min(self.deadline.remaining(), self.parameters.max_budget_seconds) * self.parameters.fill_fraction
-        )
-
-        def over() -> bool:
-            self.deadline.charge(self.parameters.insertion_seconds)
-            return self.stop.is_set() or self.deadline.remaining() <= until
-
-        counts = fill_exactly(self.cluster, self.eligibility, seed=self.options.seed, over=over)
+        time = self._slice(self.parameters.fill_fraction, charge=self.parameters.insertion_seconds)
+        counts = fill_exactly(self.cluster, self.eligibility, seed=self.options.seed, time=time)
         if counts is not None:
             self._adopt(answer, counts)
             answer.state = None
@@ -217,27 +207,9 @@ class PlacedSearch:
         unplaced = int(fits(self.cluster, self.eligibility).sum() - answer.counts.sum())
         patience = self.parameters.patience + self.parameters.patience_per_pod * unplaced
         share = self.parameters.repair_fraction if self.cluster.devices is None else self.parameters.device_repair_fraction
-        seconds, started = min(self.deadline.remaining(), self.parameters.max_budget_seconds) * share, time.monotonic()
-        calls = last = 0
-
-        def progress() -> float:
-            nonlocal calls
-            calls += 1
-            self.deadline.charge(self.parameters.insertion_seconds)
-            spent = calls * self.parameters.insertion_seconds if self.options.deterministic else time.monotonic() - started
-            return 1.0 if self.stop.is_set() else max(spent / max(seconds, 1e-6), (calls - last) / patience)
-
-        wanted = self.cluster.per_priority(self.cluster.count)
-        tiers = sorted(answer.bounds, reverse=True)
-
-        def better(unplaced: Ints) -> None:
-            nonlocal last, seconds
-            last = calls
-            if all(wanted[p] - pending == answer.bounds[p] for p, pending in zip(tiers, unplaced.tolist(), strict=True)):
-                seconds = 0.0  # all bounds reached
-
-        counts = repair(self.cluster, active, self.eligibility, answer.counts, seed=self.options.seed, progress=progress, on_better=better)
-        self._adopt(answer, counts)
+        time = self._slice(share, charge=self.parameters.insertion_seconds, patience=patience)
+        search = EjectionRepair(self.cluster, active, self.eligibility, answer.counts, seed=self.options.seed)
+        self._adopt(answer, search.run(time, answer.bounds))
         self._report("repair", answer)
 
     def _pack(self, answer: PlacedAnswer) -> None:
@@ -250,13 +222,6 @@ class PlacedSearch:
         if not gangs or (small and self.options.engine in ("auto", "exact")):
             return
         gangs.sort(key=lambda k: -self.cluster.classes[self.cluster.gangs[k].classes[0]].priority)
-        until = self.deadline.remaining()
-
-        def over() -> bool:
-            return self.stop.is_set() or self.deadline.remaining() <= until
-
-        def charge() -> None:
-            self.deadline.charge(self.parameters.insertion_seconds)
 
         def exact(site: Cluster, eligibility: Ints, needed: int) -> Ints | None:
             nowhere: Bools = np.asarray(eligibility.sum(axis=0) == 0)  # room that does not count
@@ -264,20 +229,18 @@ class PlacedSearch:
             encoding = build_model(site, rules.build(site), eligibility=eligibility)
             encoding.model.add(encoding.sum(list(encoding.unplaced.values())) <= sum(encoding.fits) - needed)
             tight = len(encoding.x) <= self.parameters.tight_limit
-            answer = CpSat(self.context).run(
-                encoding.model, (self.deadline.remaining() - until) * self.parameters.site_fraction, tight=tight
-            )
+            answer = CpSat(self.context).run(encoding.model, time.remaining() * self.parameters.site_fraction, tight=tight)
             return None if answer.solution is None else encoding.counts(answer.solution)
 
         ask = None if self.options.engine == "greedy" else exact
-        packing = GangPacking(self.cluster, self.eligibility, self.options.exempt, self.options.seed, over, charge, ask)
-        end = self.deadline.remaining() - min(self.deadline.remaining(), self.parameters.max_budget_seconds) * self.parameters.pack_fraction
+        packing = GangPacking(self.cluster, self.eligibility, self.options, ask)
+        whole = self._slice(self.parameters.pack_fraction)
         for number, k in enumerate(gangs):
-            if self.stop.is_set() or self.deadline.remaining() <= end:
+            if whole.is_over():
                 break
-            until = self.deadline.remaining() - (self.deadline.remaining() - end) / min(self.parameters.gangs_at_once, len(gangs) - number)
+            time = whole.part(1 / min(self.parameters.gangs_at_once, len(gangs) - number), charge=self.parameters.insertion_seconds)
             self.deadline.charge(self.parameters.compile_seconds)
-            counts = packing.pack(answer.counts, k)
+            counts = packing.pack(answer.counts, k, time)
             if counts is not None and self._obeyed(counts):
                 self._adopt(answer, counts)
                 self._report("gangs", answer)
@@ -308,10 +271,10 @@ class PlacedSearch:
 
     def _tighten(self, answer: PlacedAnswer, tight: TightPacking, share: float) -> None:
         """Bound each tier by node patterns, choose the pods that stay out, and pack the others."""
-        end = self.deadline.remaining() - min(self.deadline.remaining(), self.parameters.max_budget_seconds) * share
+        time = self._slice(share)
         for p in sorted(answer.bounds, reverse=True):
             placed = self.cluster.per_priority(answer.counts.sum(axis=1))
-            seconds = self.deadline.remaining() - end
+            seconds = time.remaining()
             if placed[p] == answer.bounds[p]:
                 continue
             if seconds <= 0 or self.stop.is_set():
@@ -323,7 +286,7 @@ class PlacedSearch:
             for wanted in (*range(answer.bounds[p] - 1, placed[p], -1), answer.bounds[p]):
                 if counts is None and self._of_priority(answer, p) < wanted:
                     share = 1 if wanted == answer.bounds[p] else 2
-                    counts = tight.pack(answer.counts, above | {p: wanted}, (self.deadline.remaining() - end) / share)
+                    counts = tight.pack(answer.counts, above | {p: wanted}, time.remaining() / share)
                 self._take_over(answer, counts)
                 counts = None
             if self._of_priority(answer, p) > placed[p] and not self._complete(answer):
@@ -364,11 +327,8 @@ class PlacedSearch:
         answer.engine = "lns"
         active = rules.replay(self.cluster, answer.sequence)
         search = LocalSearch(self.objective, active, self.eligibility, answer.counts, seed=self.options.seed)
-        keep = self.deadline.remaining() - min(self.deadline.remaining(), self.parameters.max_budget_seconds) * (
-            0.9 if self.objective.empty else 0.5
-        )
-        lns = Lns(search, CpSat(self.context))
-        lns.place(fits(self.cluster, self.eligibility), lambda: self.deadline.remaining() <= keep)
+        time = self._slice(0.9 if self.objective.empty else 0.5)
+        Lns(search, CpSat(self.context)).place(fits(self.cluster, self.eligibility), time.is_over)
         self._adopt(answer, search.counts)
         self._report("lns", answer)
         answer.interrupted = self.stop.is_set()

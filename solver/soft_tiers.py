@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +18,7 @@ from kubestow.solver.objective.shapes import AssignedZones
 from kubestow.solver.objective.tie_break import PodCosts, Strategy
 from kubestow.solver.rules.eligibility import fits
 from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.runtime.time_slice import TimeSlice
 from kubestow.solver.search.outcome import LARGE_INSTANCE_PODS, MAX_SOFT_MODEL_VARIABLES, SoftOutcome, StartPlacement
 from kubestow.solver.search.preference_search import PreferenceSearch
 
@@ -215,17 +215,12 @@ class _LaterTiersSearch:
         """Move single pods to emptier nodes, or with ``domains`` only to emptier domains, without losing preferences."""
         best = self.best
         search = best.local_search(self.objective, self.eligibility, seed=self.context.options.seed)
-        seconds = min(max(PARAMETERS.moves_fraction * self.context.deadline.remaining(), 0.01), most_seconds)
-        started, calls = time.monotonic(), 0
-        max_calls = 3 * len(search.pairs) // search.block + 2
-
-        def progress() -> float:
-            nonlocal calls
-            calls += 1
-            spent = calls / max_calls if self.context.options.deterministic else (time.monotonic() - started) / seconds
-            return 1.0 if self.context.stop.is_set() else spent
-
-        if not search.even_out(costs, progress, domains=domains):
+        remaining, patience = self.context.deadline.remaining(), None
+        if self.context.options.deterministic:  # by checks, because a deterministic clock stands still here
+            patience = 3 * len(search.pairs) // search.block + 2
+        seconds = min(max(PARAMETERS.moves_fraction * remaining, 0.01), most_seconds)
+        time = TimeSlice(self.context.deadline, self.context.stop, remaining - seconds, patience=patience)
+        if not search.even_out(costs, time.is_over, domains=domains):
             return
         ordering = find_order(self.cluster, search.counts, seed=self.context.options.seed)
         if ordering.sequence is None:

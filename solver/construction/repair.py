@@ -5,7 +5,7 @@ docs/algorithms/repair.md."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.solver.construction.repair_state import RepairState
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import fits
+from kubestow.solver.runtime.time_slice import TimeSlice
 
 Floats = NDArray[np.float64]
 
@@ -87,16 +88,18 @@ class EjectionRepair:
         self._thrifty = bool(scarce.any())
         self.size: Floats = demand @ np.where(scarce | (not self._thrifty), self.weight, 0.0) + 1e-3
 
-    def run(self, progress: Callable[[], float], *, on_better: Callable[[Ints], None] | None = None) -> Ints:
-        """Insert pods until all that can fit are placed or ``progress`` returns 1. Return the best placement found, int64[G,
-        N].
+    def run(self, time: TimeSlice, bounds: Mapping[int, int] | None = None) -> Ints:
+        """Insert pods until all that can fit are placed, ``time`` is over, or all ``bounds`` on placed pods by priority are
+        reached. Return the best placement found, int64[G, N].
 
-        Placements compare by pods placed, higher priorities first. ``on_better`` receives the pods left pending per
-        priority, int64, highest first."""
+        Placements compare by pods placed, higher priorities first. The active rules are left in the state of the result."""
         state = self.state
-        best, goal = self._pending(state.unplaced), self._pending(self.hopeless)
+        best, goals = self._pending(state.unplaced), {self._pending(self.hopeless)}
+        if bounds is not None:
+            wanted = self.cluster.per_priority(self.cluster.count)
+            goals.add(tuple(wanted[p] - bounds[p] for p in sorted(bounds, reverse=True)))
         gained_at = 0
-        while best != goal and progress() < 1:
+        while best not in goals and not time.is_over():
             self.insertions += 1
             g = self._pick()
             before = int(state.unplaced.sum())
@@ -110,8 +113,7 @@ class EjectionRepair:
                 best, gained_at = now, self.insertions
                 self._since.clear()
                 self._journal.clear()
-                if on_better is not None:
-                    on_better(np.array(best, dtype=np.int64))
+                time.improved()
             elif self.insertions - gained_at > PARAMETERS.stale_insertions:
                 self._thrifty, gained_at = not self._thrifty, self.insertions
             self._note()
@@ -378,20 +380,3 @@ class EjectionRepair:
                     return int(n)
                 self._undo(mark)
         return None
-
-
-def repair(
-    cluster: Cluster,
-    active: Sequence[Rule],
-    eligibility: Ints,
-    counts: Ints,
-    *,
-    seed: int,
-    progress: Callable[[], float],
-    on_better: Callable[[Ints], None] | None = None,
-) -> Ints:
-    """Return a placement int64[G, N] with at least as many pods, compared lexicographically from the highest priority.
-
-    See :class:`EjectionRepair` for the rules that it obeys, and :meth:`EjectionRepair.run` for the end of the search.
-    ``active``, the rules in the state of ``counts``, is left in the state of the result."""
-    return EjectionRepair(cluster, active, eligibility, counts, seed=seed).run(progress, on_better=on_better)

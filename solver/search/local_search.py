@@ -178,17 +178,17 @@ class LocalSearch:
         self._since.clear()
         self.pairs = self._list()
 
-    def even_out(self, costs: PodCosts | None, progress: Callable[[], float], *, domains: bool = False) -> bool:
+    def even_out(self, costs: PodCosts | None, over: Callable[[], bool], *, domains: bool = False) -> bool:
         """Move single pods to cheaper nodes without losing preferences. Return whether any pod moved.
 
-        Stop when no pod can move or ``progress`` returns 1. An emptier domain of a soft spread constraint counts before
+        Stop when no pod can move or ``over`` returns True. An emptier domain of a soft spread constraint counts before
         ``costs``. With ``domains``, only pods that find such a domain move."""
         moved_ever, moved = False, True
         least_crowding: dict[int, int | None] = {}  # least crowding of nodes with room, by class; valid until a pod moves
         while moved:
             moved = False
             for pod, (g, home) in enumerate(self.pairs):
-                if pod % BLOCK_MOVES == 0 and progress() >= 1:
+                if pod % BLOCK_MOVES == 0 and over():
                     return moved_ever
                 if domains:
                     if g not in least_crowding:

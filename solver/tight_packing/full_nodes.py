@@ -120,7 +120,7 @@ class FullNodes:
             model.add(less >= -(-int(wanted[r] - room[r]) // unit))
         for p, limit in self.out.items():
             model.add(cp_model.LinearExpr.sum([unplaced[k] for k in np.flatnonzero(demands.priority == p)]) <= limit)
-        return cpsat.run(model, seconds, workers=1).status == cp_model.INFEASIBLE
+        return cpsat.run(model, seconds).status == cp_model.INFEASIBLE
 
     def _hopeless(self) -> bool:
         """Return whether one of the largest required pods is in no pattern."""
@@ -167,7 +167,7 @@ class FullNodes:
             model.add(cp_model.LinearExpr.weighted_sum(used, column.astype(np.int64).tolist()) <= int(limit))
         fewer = cp_model.LinearExpr.weighted_sum(used, (shares[kind] + 1 - patterns.sum(axis=1)).tolist())
         model.add(fewer >= int(nodes_of @ (shares + 1)) - pods)
-        return cpsat.run(model, seconds, workers=1).status == cp_model.INFEASIBLE
+        return cpsat.run(model, seconds).status == cp_model.INFEASIBLE
 
     def patterns(self, seconds: float) -> list[Ints] | None:
         """Return all patterns of a node of each kind, int64[P, K] per kind.

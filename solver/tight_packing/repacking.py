@@ -5,13 +5,13 @@ that the worst of these is as good as possible. See docs/algorithms/tight-packin
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.runtime.time_slice import TimeSlice
 from kubestow.solver.tight_packing.demands import PackingDemands
 
 Floats = NDArray[np.float64]
@@ -91,8 +91,8 @@ class Repacking:
         """Return the slack of the worst node; negative if it is overfull."""
         return float(self._slack().min(initial=0.0))
 
-    def run(self, over: Callable[[], bool]) -> bool:
-        """Repack until all pods have room, or until ``over`` returns True, which is checked before every step. Return
+    def run(self, time: TimeSlice) -> bool:
+        """Repack until all pods have room, or until ``time`` is over. A better worst node counts as an improvement. Return
         whether all pods have room."""
         best, since = -np.inf, 0
         while True:
@@ -100,9 +100,11 @@ class Repacking:
             worst = float(slack.min(initial=0.0))
             if worst >= 0:
                 return True
-            if len(self.usable) < 2 or over():
+            if len(self.usable) < 2 or time.is_over():
                 return False
             best, since = (worst, 0) if worst > best else (best, since + 1)
+            if not since:
+                time.improved()
             self.max_pods = min(PARAMETERS.max_pods, PARAMETERS.pods + since // PARAMETERS.patience)
             first = int(slack.argmin()) if self.rng.random() < PARAMETERS.worst_fraction else int(self.rng.choice(self.usable))
             self._repack(self._neighbours(first, slack[self.usable]))
