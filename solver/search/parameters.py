@@ -28,7 +28,6 @@ class PreferenceSearchParameters:
         turn_seconds: Seconds of a turn with few pods.
         bounding_fraction: Fraction of the turns' time for groups while most of the gap may be unknown.
         later_bounding_fraction: The same afterwards.
-        explore_interval: In every Nth turn, try a move other than the one with the best gain rate.
         many_pods: A turn gets another ``turn_seconds`` per this many pods, because adopting a result takes time too. In larger instances,
             groups come before annealing.
         large_groups_fraction: In larger instances, fraction of a turn for groups.
@@ -55,7 +54,6 @@ class PreferenceSearchParameters:
     turn_seconds: float = 3.0
     bounding_fraction: float = 0.85
     later_bounding_fraction: float = 0.33
-    explore_interval: int = 3
     many_pods: int = LARGE_INSTANCE_PODS
     large_groups_fraction: float = 0.6
     large_hot_fraction: float = 0.04

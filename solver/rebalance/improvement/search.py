@@ -25,8 +25,9 @@ from kubestow.solver.rebalance.tiers.improvement import ImprovementTier
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.rebalance.waves.wave_limit import within_waves
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.search.annealing import END_TEMPERATURE, START_TEMPERATURE, anneal
+from kubestow.solver.search.annealing import START_TEMPERATURE, anneal
 from kubestow.solver.search.clock import SearchClock
+from kubestow.solver.search.turns import GROUPS, TurnScheduler
 
 
 @dataclass(frozen=True)
@@ -112,28 +113,25 @@ class ImprovementSearch:
     def _turns(self, began: float, keep: float) -> None:
         parameters = self.parameters
         length = parameters.turn_seconds * (1 + len(self.search.pairs) / parameters.double_turn_pods)
-        kinds: dict[str, Callable[[float], bool]] = {
-            "groups": self._groups,
-            "anneal": self._anneal,
+        moves: dict[str, Callable[[float], bool]] = {
+            GROUPS: self._groups,
             "neighbourhoods": self._neighbourhoods,
+            "anneal": self._anneal,
         }
-        rates = dict.fromkeys(kinds, float("inf"))
+        turns = TurnScheduler(moves)
         self._anneal(min(parameters.max_first_seconds, (began - keep) * parameters.first_fraction))
         self._end_turn(began)
         turn = idle = 0
-        while rates and not self._over() and idle < parameters.max_idle_turns and (remaining := self.remaining_seconds() - keep) > 0:
+        while turns.rates and not self._over() and idle < parameters.max_idle_turns and (remaining := self.remaining_seconds() - keep) > 0:
             turn += 1
-            others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
-            # every Nth turn is for another method: the one with the best gain rate and the other one alternate
-            due = turn % parameters.other_every == 0
-            name = "groups" if "groups" in rates and not (due and others) else others[turn % 2 % len(others)]
+            name = turns.next(groups_due=turn % parameters.other_every != 0)
             before, bound, started = self._gained, self.result.bounds[self._tier], self.remaining_seconds()
-            if not kinds[name](min(length, remaining)):
-                del rates[name]
+            left = moves[name](min(length, remaining))
             self._end_turn(began)
             idle = 0 if self._gained > before or self.result.bounds[self._tier] < bound else idle + 1
-            if name in rates:
-                rates[name] = (self._gained - before) / max(started - self.remaining_seconds(), 1e-3)
+            turns.note(name, self._gained - before, started - self.remaining_seconds())
+            if not left:
+                turns.retire(name)
 
     def _over(self) -> bool:
         return self.context.over() or self._reached + self._gained >= self.result.bounds[self._tier]
@@ -165,13 +163,11 @@ class ImprovementSearch:
             self.search,
             self._clock.of(self.search, seconds, self.parameters.max_sweeps),
             hot=START_TEMPERATURE * self.parameters.start_temperature_ratio,
-            cold=END_TEMPERATURE,
         )
         return bool(self.search.pairs)
 
     def _neighbourhoods(self, seconds: float) -> bool:
-        floor = self.remaining_seconds() - seconds
-        self._lns.improve(lambda: self.remaining_seconds() <= floor)
+        self._lns.improve(self.context.slice(cap=seconds).is_over)
         return bool(self.search.pairs)
 
     # --- groups -----------------------------------------------------------------------------------------------------------------
@@ -187,12 +183,12 @@ class ImprovementSearch:
         components, easy, search = self.values.components, self._easy, self.search
         if components is None or easy is None:
             return False
-        started = self.remaining_seconds()
+        time = self.context.slice(cap=seconds)
         lost = [components.loss(i, search.counts) for i in range(len(components.found))]
         waiting = {i for i, c in enumerate(components.found) if lost[i] > 0 and not c.proved}
         if not waiting:
             return False
-        while waiting and not self.context.over() and started - self.remaining_seconds() < seconds:
+        while waiting and not time.is_over():
             looks = {i: components.found[i].turns + easy.found[i].turns for i in sorted(waiting)}
             i = max(looks, key=lambda i: (not looks[i], lost[i] / components.found[i].slice))
             component, simple = components.found[i], easy.found[i]
