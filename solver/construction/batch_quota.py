@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ids, Ints, single
-from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rules.batch_limits import Level
 
 #: Number of pods that means no limit.
@@ -26,29 +25,25 @@ LOOKAHEAD_RATIO = 16
 MAX_INT16 = 2**15 - 1
 
 
-def pour(
-    counts: Ints, counted: Bools, room: Ints, wanted: int, skew: int, *, pinned: bool, later: bool, domains: Ids | None = None
-) -> Ints:
+def pour(level: Level, room: Ints, wanted: int, *, later: bool, domains: Ids | None = None) -> Ints:
     """Return int64[D], the pods for each domain, levelled up from the emptiest.
 
     Args:
-        counts: int64[D], pods counted in each domain today.
-        counted: bool[D], domains that set the minimum.
+        level: The constraint on the domains.
         room: int64[D], pods that each domain can take.
         wanted: Pods to place.
-        skew: Pods that a domain may hold above the minimum.
-        pinned: True if the minimum stays 0.
         later: True if the minimum may rise while pods bind in the order of their levels. Otherwise it is
             today's.
         domains: The domain of each candidate node, best candidate first. If fewer pods remain than there are
             domains of equal level, they go to the domains whose next candidate comes first. Without candidates,
             they go to the domains with the lowest numbers.
     """
-    floor = 0 if pinned or not counted.any() else int((counts + room if later else counts)[counted].min())
-    highest = floor + skew
+    counts, counted = level.counts, level.counted
+    floor = 0 if level.pinned or not counted.any() else int((counts + room if later else counts)[counted].min())
+    highest = floor + level.max_skew
 
-    def upto(level: int) -> Ints:
-        return np.minimum(np.maximum(level - counts, 0), room)
+    def upto(height: int) -> Ints:
+        return np.minimum(np.maximum(height - counts, 0), room)
 
     low = int(counts.min(initial=0))  # upto(low) is zero
     low += bisect_right(range(low + 1, highest + 1), wanted, key=_filling(counts, room))
@@ -146,8 +141,7 @@ class BatchQuota:
     def _levelled(self, level: Level, nodes: Ints, wanted: int, *, later: bool) -> Ints:
         domains = level.codes.take(nodes)
         room = _count(domains, len(level.counts))
-        pinned = level.pinned
-        quota = pour(level.counts, level.counted, room, wanted, level.max_skew, pinned=pinned, later=later, domains=domains)
+        quota = pour(level, room, wanted, later=later, domains=domains)
         return _take(nodes, domains, quota if later and quota.any() else np.maximum(quota, 1))
 
 

@@ -50,19 +50,27 @@ def rank(cluster: Cluster, counts: Ints) -> tuple[int, ...]:
     return tuple(per[p] for p in sorted(per, reverse=True))
 
 
+@dataclass(frozen=True)
+class Guide:
+    """What a construction prefers among the nodes that accept a pod.
+
+    Attributes:
+        even: Fill nodes evenly (spread) instead of the tightest first.
+        soft: Counters of the preferences, to choose the nodes with most weighted points; None to ignore preferences.
+        roomiest_first: Try the topology domains of a gang in descending order of free capacity.
+    """
+
+    even: bool = False
+    soft: SoftState | None = None
+    roomiest_first: bool = False
+
+
 class _PlacementBuilder:
-    """A placement under construction.
+    """A placement under construction."""
 
-    ``even``: fill nodes evenly (spread) instead of the tightest first; ``soft``: choose the nodes with most weighted
-    points; ``roomiest_first``: try the topology domains of a gang in descending order of free capacity."""
-
-    def __init__(
-        self,
-        cluster: Cluster, active: Sequence[Rule], eligibility: Ints, *,
-        even: bool = False, soft: SoftState | None = None, roomiest_first: bool = False,
-    ) -> None:  # fmt: skip
+    def __init__(self, cluster: Cluster, active: Sequence[Rule], eligibility: Ints, guide: Guide = Guide()) -> None:
         self.cluster, self.active, self.eligibility = cluster, active, eligibility
-        self.even, self.soft, self.roomiest_first = even, soft, roomiest_first
+        self.even, self.soft, self.roomiest_first = guide.even, guide.soft, guide.roomiest_first
         self._concerned = [[r for r in active if r.concerned(g)] for g in range(cluster.n_classes)]
         self._breaking = [[r for r in concerned if type(r).breaks is not Rule.breaks] for concerned in self._concerned]
         self._supplied = [[r for r in concerned if r.supplied] for concerned in self._concerned]
@@ -76,16 +84,16 @@ class _PlacementBuilder:
         self.counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
         self.sequence: list[tuple[int, int, int]] = []
         self.only: Bools | None = None  # nodes to build on
-        largest = np.maximum(cluster.allocatable, 1) if even else np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
+        largest = np.maximum(cluster.allocatable, 1) if guide.even else np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
         self.scale: Floats = np.broadcast_to(1.0 / largest, cluster.free.shape).copy()
         # For even filling, demand and residual capacity include the assumed usage of pods without requests.
         self.demand, self.free = cluster.demand, self.fit.free
-        if even:
+        if guide.even:
             self.demand, self.free = cluster.demand.copy(), cluster.free.copy()
             self.demand[:, :2] += cluster.supposed
             self.free[:, :2] = np.maximum(self.free[:, :2], -(2**62)) - cluster.fixed_supposed
         self.residual: Floats = np.asarray((self.free * self.scale).sum(axis=1))
-        self._order = NodeOrder(self.residual, descending=even)
+        self._order = NodeOrder(self.residual, descending=guide.even)
 
     def mask(self, g: int) -> Bools:
         """Return bool[N]: the nodes that accept one more pod of the class now."""
@@ -364,10 +372,8 @@ def construct(
     for attempt, order in enumerate([*orders[:1] * leading, *orders]):
         first, led = attempt == 0, attempt < leading
         points = soft if first or soft is None else SoftState(soft.objective)
-        builder = _PlacementBuilder(
-            cluster, active if first else rules.build(cluster), eligibility, even=even and led, soft=points if led else None,
-            roomiest_first=roomiest_first and first,
-        )  # fmt: skip
+        guide = Guide(even=even, soft=points, roomiest_first=roomiest_first and first) if led else Guide()
+        builder = _PlacementBuilder(cluster, active if first else rules.build(cluster), eligibility, guide)
         builder.run([g for g in order if eligibility[g].any()], context.stop.is_set if first else context.over)
         candidate = Construction(builder.counts, builder.sequence, builder.active, builder.soft)
         if best is None or rank(cluster, candidate.counts) > rank(cluster, best.counts):
