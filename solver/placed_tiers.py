@@ -19,7 +19,7 @@ from kubestow.solver.construction.greedy import complete, construct, rank
 from kubestow.solver.construction.repair import EjectionRepair
 from kubestow.solver.construction.share_filling import ShareFilling
 from kubestow.solver.cpsat.model import PlacementModel
-from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.cpsat.run import MAX_TIGHT_VARIABLES, CpSat
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.base import Rule
@@ -54,7 +54,6 @@ class PlacedParameters:
         gangs_at_once: Gangs that share the remaining time for gangs.
         compile_seconds: Deterministic seconds charged for compiling one gang.
         site_fraction: Fraction of a gang's time for an exact model of one domain.
-        tight_limit: Variables of that model up to which it gets the full linear relaxation.
         few_pods: Pods up to which the exact model is faster than packing gangs one by one.
         few_pairs: (class, node) pairs up to which it is faster.
         tighten_fraction: Time fraction for bounds and repacking if pods demand about as much as the nodes have.
@@ -78,7 +77,6 @@ class PlacedParameters:
     gangs_at_once: int = 8
     compile_seconds: float = 0.05
     site_fraction: float = 0.4
-    tight_limit: int = 2_000
     few_pods: int = 50
     few_pairs: int = 500
     tighten_fraction: float = 0.7
@@ -228,7 +226,7 @@ class PlacedSearch:
             site = replace(site, free=np.where(nowhere[:, None], np.minimum(site.free, 0), site.free))
             encoding = build_model(site, rules.build(site), eligibility=eligibility)
             encoding.model.add(encoding.sum(list(encoding.unplaced.values())) <= sum(encoding.fits) - needed)
-            tight = len(encoding.x) <= self.parameters.tight_limit
+            tight = len(encoding.x) <= MAX_TIGHT_VARIABLES
             answer = CpSat(self.context).run(encoding.model, time.remaining() * self.parameters.site_fraction, tight=tight)
             return None if answer.solution is None else encoding.counts(answer.solution)
 

@@ -7,6 +7,9 @@ from typing import Protocol
 
 from kubestow.solver.ortools import cp_model
 
+#: Sums of integer products stay below this, so that sums over a few of them cannot overflow 64 bits.
+MAX_SUM = 2**60
+
 
 class Encodes(Protocol):
     """The part of :class:`kubestow.solver.cpsat.model.PlacementModel` that objectives use."""

@@ -17,6 +17,8 @@ from kubestow.solver.runtime.run_context import RunContext
 
 #: Interleaved workers of a deterministic run. A fixed number gives the same output on machines of any size.
 DETERMINISTIC_WORKERS = 4
+#: Variables. Smaller problems use the full linear relaxation, which perfect packings need. Larger ones are solved faster without.
+MAX_TIGHT_VARIABLES = 2_000
 REJECTED_MODEL_SECONDS = 0.1  #: Deterministic seconds charged for a model that CP-SAT rejects.
 #: Receives (incumbent, bound) of a solve, in units of the model's objective.
 OnValue = Callable[[int, int], None]

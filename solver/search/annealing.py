@@ -18,6 +18,9 @@ from kubestow.solver.search.unit_moves import UnitMoves
 
 #: Start temperature, as a fraction of the largest weight of the objective.
 START_TEMPERATURE = 0.5
+#: Start temperature where most pods are in good places already.
+WARM_TEMPERATURE = START_TEMPERATURE / 10
+MAX_SWEEPS = 400  #: Sweeps over the pods after which annealing ends.
 #: End temperature, as a fraction of the same weight.
 END_TEMPERATURE = 0.003
 #: Highest temperature for ejections, as a fraction of the same weight. Ejections would cool a hotter search too early.

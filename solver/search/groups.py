@@ -18,12 +18,13 @@ from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.sparse_placement import SparsePlacement
-from kubestow.solver.search.annealing import START_TEMPERATURE, anneal
+from kubestow.solver.search.annealing import START_TEMPERATURE, WARM_TEMPERATURE, anneal
 from kubestow.solver.search.clock import SearchClock
 from kubestow.solver.search.displacement import Displacement
 from kubestow.solver.search.local_search import LocalSearch
 from kubestow.solver.search.outcome import SoftOutcome
 from kubestow.solver.search.parameters import PARAMETERS
+from kubestow.solver.search.turns import TURN_SECONDS
 
 ALONE_SWEEPS = 150  #: Sweeps over the pods when a group is annealed alone.
 
@@ -226,12 +227,12 @@ class ClassGroups:
         before = search.counts.copy()
         base = o.total(o.families(before))
         if search.force(component.classes, counts):
-            seconds = min(self._parameters.settle_seconds, self._remaining() * self._parameters.anneal_fraction)
+            seconds = min(TURN_SECONDS, self._remaining() * self._parameters.anneal_fraction)
             moving = search.mobile.difference(component.classes) if stay else None
             anneal(
                 search,
                 self._clock.of(search, seconds, self._settling),
-                hot=START_TEMPERATURE / 10,
+                hot=WARM_TEMPERATURE,
                 only=moving,
             )
             gain = o.total(o.families(search.counts)) - base

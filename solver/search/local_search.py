@@ -276,11 +276,25 @@ class LocalSearch:
         self._put_all(cells, -1)
         put: dict[tuple[int, int], int] = {}
 
-        def place(g: int, n: int, k: int = 1) -> None:
+        def place(g: int, n: int, k: int) -> None:
             self.put(g, n, k)
             put[g, n] = put.get((g, n), 0) + k
 
-        waiting = []
+        for g, _ in self._place_at(classes, target, place):
+            allowed = self.allowed(g, None)
+            if not allowed.any():
+                break
+            place(g, int(np.argmax(np.where(allowed, self.soft.gain(g), np.iinfo(np.int64).min))), 1)
+        else:
+            if (gain := self._points(connected) - before) > 0:
+                return gain
+        self._put_all(put, -1)
+        self._put_all(cells, 1)
+        return None
+
+    def _place_at(self, classes: Sequence[int], target: Ints, place: Callable[[int, int, int], None]) -> list[tuple[int, int]]:
+        """Place pods at their targets, int64[len(classes), N]. Return the (class, node) of those that cannot be there."""
+        waiting: list[tuple[int, int]] = []
         for g, row in zip(classes, target, strict=True):
             room = self.fit.room(g)
             for n in np.flatnonzero(row).tolist():
@@ -293,21 +307,11 @@ class LocalSearch:
             remaining = []
             for g, n in waiting:
                 if self.fit.admits(g, n) and self.allowed(g, None)[n]:
-                    place(g, n)
+                    place(g, n, 1)
                 else:
                     remaining.append((g, n))
             moved, waiting = len(remaining) < len(waiting), remaining
-        for g, _ in waiting:
-            allowed = self.allowed(g, None)
-            if not allowed.any():
-                break
-            place(g, int(np.argmax(np.where(allowed, self.soft.gain(g), np.iinfo(np.int64).min))))
-        else:
-            if (gain := self._points(connected) - before) > 0:
-                return gain
-        self._put_all(put, -1)
-        self._put_all(cells, 1)
-        return None
+        return waiting
 
     def _points(self, classes: Sequence[int]) -> int:
         """Return the weighted points of classes that nothing ties to others."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kubestow.solver.cpsat.run import CpSat
-from kubestow.solver.search.annealing import START_TEMPERATURE, anneal
+from kubestow.solver.search.annealing import MAX_SWEEPS, START_TEMPERATURE, WARM_TEMPERATURE, anneal
 from kubestow.solver.search.clock import SearchClock
 from kubestow.solver.search.exchange import Peer
 from kubestow.solver.search.groups import ClassGroups
@@ -51,7 +51,7 @@ class PreferenceMoves:
             moves["neighbourhoods"] = self._neighbourhoods  # first, because annealing has exhausted moves of single pods
             if not self.many:
                 moves["moves"] = lambda seconds, _: self.groups.move_again(self.best, seconds)
-            moves["anneal"] = lambda seconds, _: self._settle(seconds, START_TEMPERATURE / 10)
+            moves["anneal"] = lambda seconds, _: self._settle(seconds, WARM_TEMPERATURE)
         return moves
 
     def _report(self, value: int) -> None:
@@ -60,7 +60,7 @@ class PreferenceMoves:
 
     def _settle(self, seconds: float, hot: float, only: set[int] | None = None) -> bool:
         base = self.value()
-        clock = self.clock.of(self.search, seconds, self.parameters.anneal_sweeps)
+        clock = self.clock.of(self.search, seconds, MAX_SWEEPS)
         anneal(self.search, clock, hot=hot, only=only, on_better=lambda gain: self._report(base + gain))
         return bool(self.search.pairs)
 

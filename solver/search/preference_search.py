@@ -23,7 +23,7 @@ from kubestow.solver.objective.tie_break import Strategy
 from kubestow.solver.rules.eligibility import fits
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.search.annealing import START_TEMPERATURE, anneal, charged
+from kubestow.solver.search.annealing import MAX_SWEEPS, START_TEMPERATURE, WARM_TEMPERATURE, anneal, charged
 from kubestow.solver.search.clock import SearchClock
 from kubestow.solver.search.exact import SoftModel
 from kubestow.solver.search.exchange import GroupFound, Peer, PlacementFound
@@ -33,7 +33,7 @@ from kubestow.solver.search.outcome import MAX_SOFT_MODEL_VARIABLES, SoftOutcome
 from kubestow.solver.search.parameters import PARAMETERS
 from kubestow.solver.search.preference_moves import PreferenceMoves
 from kubestow.solver.search.second_search import SECOND_LIMITS, FirstSearch, SecondSearch
-from kubestow.solver.search.turns import GROUPS, TurnScheduler
+from kubestow.solver.search.turns import GROUPS, TURN_SECONDS, TurnScheduler, turn_seconds
 
 
 class PreferenceSearch:
@@ -187,11 +187,11 @@ class PreferenceSearch:
 
     def _anneal(self, best: SoftOutcome, components: Components, search: LocalSearch) -> None:
         seconds = min(self.parameters.anneal_seconds, self._remaining() * self.parameters.anneal_fraction)
-        sweeps, hot = self.parameters.anneal_sweeps, START_TEMPERATURE
+        sweeps, hot = MAX_SWEEPS, START_TEMPERATURE
         if components.prices is not None:
             seconds, sweeps = seconds / 2, sweeps // 2
             self._anneal_charged(best, search, components.prices, self._clock.of(search, seconds, sweeps), START_TEMPERATURE)
-            hot = START_TEMPERATURE / 10
+            hot = WARM_TEMPERATURE
         clock, base = self._clock.of(search, seconds, sweeps), self._value(best, search)
         value = base
 
@@ -234,10 +234,10 @@ class PreferenceSearch:
 
     def _settle(self, best: SoftOutcome, components: Components, sweeps: int) -> None:
         search = self._local_search(best, components)
-        seconds = min(self.parameters.settle_seconds, self._remaining() * self.parameters.anneal_fraction)
+        seconds = min(TURN_SECONDS, self._remaining() * self.parameters.anneal_fraction)
         if components.prices is not None:
-            self._anneal_charged(best, search, components.prices, self._clock.of(search, seconds, sweeps), START_TEMPERATURE / 10)
-        anneal(search, self._clock.of(search, seconds, sweeps), hot=START_TEMPERATURE / 10)
+            self._anneal_charged(best, search, components.prices, self._clock.of(search, seconds, sweeps), WARM_TEMPERATURE)
+        anneal(search, self._clock.of(search, seconds, sweeps), hot=WARM_TEMPERATURE)
         self._adopt(best, search.counts)
 
     # --- groups ------------------------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ class PreferenceSearch:
         gained most per second in its last turn, or sometimes another move. Turns change the state of ``search``, which is
         adopted if it has a bind order."""
         self.engine = "exact" if self.options.engine == "exact" else "lns"
-        length = self.parameters.turn_seconds * (1 + int(self.cluster.count.sum()) / self.parameters.many_pods)
+        length = turn_seconds(int(self.cluster.count.sum()))
         groups = ClassGroups(components, search, self.objective, self.cpsat, self._clock)
         groups.waiting = self._waiting
         if self._second:

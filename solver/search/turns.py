@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kubestow.solver.search.outcome import LARGE_INSTANCE_PODS
+
+#: Seconds of a turn with few pods. It gets as many again per LARGE_INSTANCE_PODS pods, because adopting a result takes time too.
+TURN_SECONDS = 3.0
 #: In every Nth turn of the moves other than groups, take another one than that with the best gain rate.
 EXPLORE_INTERVAL = 3
 GROUPS = "groups"  #: The move that bounds groups of classes and places them.
+
+
+def turn_seconds(pods: int) -> float:
+    """Return the length of a turn of a search that moves this many pods."""
+    return TURN_SECONDS * (1 + pods / LARGE_INSTANCE_PODS)
 
 
 class TurnScheduler:

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.cluster.partition import equivalence
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.linear_sum import MAX_SUM
 from kubestow.solver.rules.base import CapacityRule, Rule
 from kubestow.solver.rules.eligibility import demand_with_slots, fits, room_with_slots
 
-#: Units. Total capacity plus total demand of a resource must stay below this to avoid int64 overflow.
-MAX_TOTAL_UNITS = 2**60
 #: Spare room counts as negligible up to 1 / this of the total capacity.
 NEGLIGIBLE_SPARE_DIVISOR = 1_000
 
@@ -57,7 +56,7 @@ class PackingDemands:
     def countable(self) -> bool:
         """True if sums over all nodes and pods fit safely in 64 bits. Larger sums would overflow and prove false bounds."""
         wanted = [sum(d * k for d, k in zip(column, self.count.tolist(), strict=True)) for column in self.demand.T.tolist()]
-        return all(sum(room) + want < MAX_TOTAL_UNITS for room, want in zip(self.room.T.tolist(), wanted, strict=True))
+        return all(sum(room) + want < MAX_SUM for room, want in zip(self.room.T.tolist(), wanted, strict=True))
 
     def only(self, wanted: Bools) -> PackingDemands:
         """Return the demands of the ``wanted`` classes (bool[K])."""

@@ -25,9 +25,9 @@ from kubestow.solver.rebalance.tiers.improvement import ImprovementTier
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.rebalance.waves.wave_limit import within_waves
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.search.annealing import START_TEMPERATURE, anneal
+from kubestow.solver.search.annealing import MAX_SWEEPS, WARM_TEMPERATURE, anneal
 from kubestow.solver.search.clock import SearchClock
-from kubestow.solver.search.turns import GROUPS, TurnScheduler
+from kubestow.solver.search.turns import GROUPS, TurnScheduler, turn_seconds
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,6 @@ class ImprovementParameters:
     Attributes:
         first_fraction: Fraction of the time for the first annealing.
         max_first_seconds: Cap on the first annealing, in seconds.
-        max_sweeps: Cap on the sweeps of one annealing over the pods.
-        start_temperature_ratio: Initial temperature relative to the usual one; pods already run in good places.
-        turn_seconds: Length of a turn with few pods, in seconds.
-        double_turn_pods: Number of pods that doubles the length of a turn.
         move_seconds: Deterministic seconds charged for one move of annealing on few nodes.
         order_fraction: Fraction of the time for finding orders of steps between the turns.
         reserve_fraction: Fraction of the time reserved for finding the last order.
@@ -53,10 +49,6 @@ class ImprovementParameters:
 
     first_fraction: float = 0.3
     max_first_seconds: float = 60.0
-    max_sweeps: int = 400
-    start_temperature_ratio: float = 0.1
-    turn_seconds: float = 3.0
-    double_turn_pods: int = 20_000
     move_seconds: float = 1e-4
     order_fraction: float = 0.15
     reserve_fraction: float = 0.12
@@ -112,7 +104,7 @@ class ImprovementSearch:
 
     def _turns(self, began: float, keep: float) -> None:
         parameters = self.parameters
-        length = parameters.turn_seconds * (1 + len(self.search.pairs) / parameters.double_turn_pods)
+        length = turn_seconds(len(self.search.pairs))
         moves: dict[str, Callable[[float], bool]] = {
             GROUPS: self._groups,
             "neighbourhoods": self._neighbourhoods,
@@ -161,8 +153,8 @@ class ImprovementSearch:
     def _anneal(self, seconds: float) -> bool:
         anneal(
             self.search,
-            self._clock.of(self.search, seconds, self.parameters.max_sweeps),
-            hot=START_TEMPERATURE * self.parameters.start_temperature_ratio,
+            self._clock.of(self.search, seconds, MAX_SWEEPS),
+            hot=WARM_TEMPERATURE,  # pods already run in good places
         )
         return bool(self.search.pairs)
 
