@@ -13,16 +13,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ids, Ints, single
+from kubestow.solver.rules.base import UNLIMITED_PODS
 from kubestow.solver.rules.batch_limits import Level
 
-#: Number of pods that means no limit.
-NO_LIMIT = 2**31
 #: Number of domains up to which they are processed one by one.
 MAX_LISTED_DOMAINS = 8
 #: Search this multiple of a domain's wanted candidates first, before the whole list.
 LOOKAHEAD_RATIO = 16
-#: Largest signed 16-bit integer.
-MAX_INT16 = 2**15 - 1
 
 
 def pour(level: Level, room: Ints, wanted: int, *, later: bool, domains: Ids | None = None) -> Ints:
@@ -79,7 +76,7 @@ def _filling(counts: Ints, room: Ints) -> Callable[[int], int]:
 
 def ranks(domains: Ids) -> Ints:
     """Return int64, the rank of each entry within its domain, from 0."""
-    sortable = domains.astype(np.int16) if len(domains) and int(domains.max()) <= MAX_INT16 else domains
+    sortable = domains.astype(np.int16) if len(domains) and int(domains.max()) <= np.iinfo(np.int16).max else domains
     order = np.argsort(sortable, kind="stable")  # ten times as fast with 16-bit numbers
     sorted_ = domains[order]
     starts = np.flatnonzero(np.append(True, sorted_[1:] != sorted_[:-1])) if len(sorted_) else np.zeros(0, dtype=np.int64)
@@ -176,8 +173,8 @@ def _count(domains: Ids, size: int) -> Ints:
 def _take(nodes: Ints, domains: Ids, quota: Ints) -> Ints:
     """Return the first ``quota`` candidates of each domain. Those without a domain are unlimited."""
     if len(quota) > MAX_LISTED_DOMAINS:
-        return nodes[ranks(domains) < np.append(quota, NO_LIMIT)[domains]]
-    kept = [_first(domains, d, limit) for d, limit in [(-1, NO_LIMIT), *enumerate(quota.tolist())] if limit]
+        return nodes[ranks(domains) < np.append(quota, UNLIMITED_PODS)[domains]]
+    kept = [_first(domains, d, limit) for d, limit in [(-1, UNLIMITED_PODS), *enumerate(quota.tolist())] if limit]
     chosen: Ints = nodes[np.sort(np.concatenate(kept))]
     return chosen
 

@@ -15,12 +15,13 @@ from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_
-from kubestow.solver.construction.batch_quota import MAX_INT16, BatchQuota
+from kubestow.solver.construction.batch_quota import BatchQuota
 from kubestow.solver.construction.gang_greedy import chooses_domain, place_gang
-from kubestow.solver.construction.node_order import NodeOrder
+from kubestow.solver.construction.node_order import NodeOrder, highest, sorted_by
 from kubestow.solver.devices.supply import supply
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.rules.base import UNLIMITED_PODS, CapacityRule, Rule
+from kubestow.solver.rules.batch_limits import BatchLimits
 from kubestow.solver.rules.eligibility import fits, short
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
@@ -142,7 +143,7 @@ class _PlacementBuilder:
             room[~self.only] = 0
         nodes = np.flatnonzero(room)
         if self.soft is not None and len(nodes):
-            nodes = _highest(nodes, self.soft.gain(g))
+            nodes = highest(nodes, self.soft.gain(g))
         supplied = bool(self._supplied[g])
         if supplied and (balanced := self._balanced(g, nodes, room[nodes])).any():
             nodes, room = nodes[balanced > 0], np.zeros_like(room)
@@ -215,6 +216,24 @@ class _PlacementBuilder:
                 missing -= len(chosen)
         return pods
 
+    def _roomiest(self, g: int, key: str, nodes: Ints) -> Ints:
+        """Return the nodes in the domains with most room for pods of a class; all nodes if none has a domain."""
+        codes, size = self.cluster.domains(key)
+        here = codes[nodes]
+        keyed = here >= 0
+        if not keyed.any():
+            return nodes
+        total = np.bincount(here[keyed], weights=self.fit.room(g)[nodes[keyed]], minlength=size)
+        return nodes[keyed & (np.append(total, -1)[here] == total.max())]
+
+    def _quotas(self, g: int, limits: Sequence[BatchLimits]) -> BatchQuota:
+        """Return the quotas of domains for the next pods of a class."""
+        soft = self.soft
+        hard, exclusive = [level for limit in limits for level in limit.levels], [pair for limit in limits for pair in limit.exclusive]
+        if soft is None:
+            return BatchQuota(hard, (), exclusive, ())
+        return BatchQuota(hard, soft.levels(g), exclusive, soft.shy(g), flocks=soft.flocks(g))
+
     def burst(self, g: int, wanted: int) -> int:
         """Place as many pods of a class as can be chosen without checking the rules again. Return the number placed."""
         nodes = admitted = self._order.chosen(self.mask(g))  # emptiest or fullest first breaks ties
@@ -223,27 +242,18 @@ class _PlacementBuilder:
         limits = [rule.batch(g) for rule in self._limiting]
         soft = self.soft
         if soft is not None and soft.touches(g):
-            nodes = _highest(nodes, soft.gain(g))
+            nodes = highest(nodes, soft.gain(g))
         if any(limit.one for limit in limits):
             wanted = 1
         founding = [key for limit in limits for key in limit.founding]
         for key in (*founding, *(soft.flocking(g, nodes) if soft else ())):
-            wanted = 1  # the first pod decides the domain of the others: prefer the one with most room
-            codes, size = self.cluster.domains(key)
-            here = codes[nodes]
-            keyed = here >= 0
-            if keyed.any():
-                total = np.bincount(here[keyed], weights=self.fit.room(g)[nodes[keyed]], minlength=size)
-                nodes = nodes[keyed & (np.append(total, -1)[here] == total.max())]
+            wanted = 1  # the first pod decides the domain of the others
+            nodes = self._roomiest(g, key, nodes)
         if self._supplied[g]:
             nodes = nodes[np.lexsort(self._tightness(g)[:, nodes])]
         if soft is not None and soft.crowds:
-            nodes = _sorted(nodes, soft.crowding(g))
-        quotas = BatchQuota(
-            [level for limit in limits for level in limit.levels], soft.levels(g) if soft else (),
-            [pair for limit in limits for pair in limit.exclusive], soft.shy(g) if soft else (),
-            flocks=soft is not None and soft.flocks(g),
-        )  # fmt: skip
+            nodes = sorted_by(nodes, soft.crowding(g))
+        quotas = self._quotas(g, limits)
         per_node = quotas.per_node or any(limit.one_per_node for limit in limits)
         several = not per_node and (not self.even or (soft is not None and soft.gregarious(g)))
         if several:
@@ -307,25 +317,6 @@ class _PlacementBuilder:
                     together[k] = unplaced
                 else:
                     del together[k]
-
-
-def _highest(nodes: Ints, points: Ints) -> Ints:
-    """Return the nodes with most points (``points``: int64[N])."""
-    here = points.take(nodes)
-    highest = here.max()
-    best: Ints = nodes if here.min() == highest else nodes[here == highest]
-    return best
-
-
-def _sorted(nodes: Ints, costs: Ints) -> Ints:
-    """Return the nodes sorted by costs (int64[N]), stably."""
-    here = costs.take(nodes)
-    lowest, highest = int(here.min()), int(here.max())
-    if lowest == highest:
-        return nodes
-    if highest - lowest <= MAX_INT16:
-        here = (here - lowest).astype(np.int16)  # sorting 16-bit numbers takes a fifth of the time
-    return nodes.take(np.argsort(here, kind="stable"))
 
 
 def _orders(cluster: Cluster, eligibility: Ints, tries: int, seed: int) -> list[list[int]]:

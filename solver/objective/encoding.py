@@ -55,7 +55,7 @@ def encode(
 
 
 @dataclass(frozen=True)
-class _Star:
+class _CutStar:
     """A class set that several others attract, with what bounds their points together.
 
     Attributes:
@@ -201,19 +201,17 @@ class _Encoder:
                     star.bound(self.encoding, graph, plane)
 
 
-def _stars(domains: list[DomainGraph], high: Mapping[frozenset[int], int], fits: Sequence[int]) -> Iterator[_Star]:
+def _stars(domains: list[DomainGraph], high: Mapping[frozenset[int], int], fits: Sequence[int]) -> Iterator[_CutStar]:
     """Yield disjoint stars of attractions with at least one repulsion, largest degree first.
 
     Args:
         high: Maximum pods of each set of classes in a domain.
         fits: Pods of each class that can be placed.
     """
+    repels = {own: weight for graph in domains for own, (weight, _) in graph.repels.items()}
     pulls: dict[Pair, int] = {}
-    repels: dict[frozenset[int], int] = {}
-    for graph in domains:
-        for pair, weight in graph.weights.items():
-            pulls[pair] = max(pulls.get(pair, 0), weight)
-        repels.update({own: weight for own, (weight, _) in graph.repels.items()})
+    for pair, weight in (item for graph in domains for item in graph.weights.items()):
+        pulls[pair] = max(pulls.get(pair, 0), weight)
     free = set(repels)
     while pulls:
         degree = Counter(own for pair in pulls for own in pair)
@@ -228,4 +226,4 @@ def _stars(domains: list[DomainGraph], high: Mapping[frozenset[int], int], fits:
             leaves = [
                 Leaf(w, repels[o] if o in last else 0, high[o], sum(fits[g] for g in o)) for o, w in zip(others, weights, strict=True)
             ]
-            yield _Star(centre, repulsion, mine, others, leaves)
+            yield _CutStar(centre, repulsion, mine, others, leaves)

@@ -8,8 +8,9 @@ Source: specification of container affinity, sections 4 and 5."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -26,6 +27,9 @@ from kubestow.solver.objective.ledger import Ledger, workload
 from kubestow.solver.objective.shapes import Pools
 from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.base import Rule
+
+#: Sum of (class, container) pairs in a set of zones.
+Inside = Callable[[Sequence[tuple[int, int]]], DomainSum]
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,11 @@ class NodePods:
         """Return the zone patterns of a class, if it has any here."""
         return self.zones.layouts.get(g) if self.zones is not None else None
 
-    def containers(self, containers: Sequence[tuple[int, int]], spot: int | None) -> DomainSum:
+    def inside(self, spot: int | None) -> Inside:
+        """Return :meth:`containers` for one set of zones."""
+        return partial(self.containers, spot)
+
+    def containers(self, spot: int | None, containers: Sequence[tuple[int, int]]) -> DomainSum:
         """Return the number of the (class, container) inside a set of zones (None: anywhere on the node)."""
         parts: dict[int, tuple[cp_model.IntVar, int]] = {}
         high = 0
@@ -196,15 +204,22 @@ class ContainerAffinity(Family):
         for predicate in self.predicates(here):
             owners, satisfying = self.owners(predicate, here), self.satisfying(predicate, here)
             for spot, gain in spots:
-                matched = node.containers(satisfying, spot)
-                for weight in sorted({w for _, _, w in owners}) if matched.variables else ():
-                    own = [(g, i) for g, i, w in owners if w == weight]
-                    owned = node.containers(own, spot)
-                    if owned.variables:
-                        product(owned, matched, weight * gain * multiplier, points)
-                        alone = node.containers([e for e in own if e in set(satisfying)], spot)
-                        for each in alone.variables:
-                            points.add(each, -weight * gain * multiplier * alone.parts[each.index], 0, int(each.proto.domain[1]))
+                self._add_pairs(owners, satisfying, node.inside(spot), gain * multiplier, points)
+
+    @staticmethod
+    def _add_pairs(
+        owners: Sequence[tuple[int, int, int]], satisfying: Sequence[tuple[int, int]], inside: Inside, points_each: int, points: Points
+    ) -> None:
+        """Add the pairs of containers in one set of zones that own a predicate and that satisfy it."""
+        matched = inside(satisfying)
+        for weight in sorted({w for _, _, w in owners}) if matched.variables else ():
+            own = [(g, i) for g, i, w in owners if w == weight]
+            owned = inside(own)
+            if owned.variables:
+                product(owned, matched, weight * points_each, points)
+                alone = inside([e for e in own if e in set(satisfying)])
+                for each in alone.variables:
+                    points.add(each, -weight * points_each * alone.parts[each.index], 0, int(each.proto.domain[1]))
 
     def _add_pod(self, g: int, node: NodePods, multiplier: int, points: Points) -> None:
         """Add the points of a class on a node against fixed pods, and within its own pods."""

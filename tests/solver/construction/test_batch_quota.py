@@ -16,9 +16,10 @@ from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver import rules
-from kubestow.solver.construction.batch_quota import NO_LIMIT, BatchQuota, pour, ranks
+from kubestow.solver.construction.batch_quota import BatchQuota, pour, ranks
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.base import UNLIMITED_PODS
 from kubestow.solver.rules.batch_limits import Level
 from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
@@ -142,7 +143,7 @@ def test_single_domains() -> None:
     assert single(np.array([0, 1, -1], dtype=np.int32), 2)
     assert single(np.array([-1, -1], dtype=np.int32), 0)
     assert not single(np.array([0, 0, 1], dtype=np.int32), 2)
-    assert NO_LIMIT > 10**9
+    assert UNLIMITED_PODS > 10**9
 
 
 # --- choose, against the rules ---------------------------------------------------------------------------------------------------
