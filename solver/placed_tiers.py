@@ -45,19 +45,16 @@ class PlacedParameters:
         max_budget_seconds: Cap on the remaining time before the fractions below are applied.
         fill_fraction: Time fraction for refilling shared devices, and for filling nodes to the last unit.
         filling_seconds: Deterministic seconds charged for filling one node.
-        repair_fraction: Time fraction for the repair.
-        device_repair_fraction: The same if pods request devices, whose models are large.
+        step_fraction: Time fraction for the repair, for unplaced gangs, and of a gang's time for an exact model of one domain.
+        long_fraction: Time fraction for a step that little can follow: the repair if pods request devices, whose models are large, and
+            bounds and repacking if pods demand about as much as the nodes have. Half of it before the repair, if all may fit.
         patience: Insertions without gain after which the repair ends.
         patience_per_pod: Additional insertions per unplaced pod.
         insertion_seconds: Deterministic seconds charged for one insertion of the repair.
-        pack_fraction: Time fraction for unplaced gangs.
         gangs_at_once: Gangs that share the remaining time for gangs.
         compile_seconds: Deterministic seconds charged for compiling one gang.
-        site_fraction: Fraction of a gang's time for an exact model of one domain.
         few_pods: Pods up to which the exact model is faster than packing gangs one by one.
         few_pairs: (class, node) pairs up to which it is faster.
-        tighten_fraction: Time fraction for bounds and repacking if pods demand about as much as the nodes have.
-        early_tighten_fraction: The same before the repair, if all pods may fit with some spare room.
         relax_fraction: Time fraction for the linear relaxation.
         relax_seconds: Cap on the remaining time for this fraction.
     """
@@ -68,19 +65,15 @@ class PlacedParameters:
     max_budget_seconds: float = 600.0
     fill_fraction: float = 0.3
     filling_seconds: float = 2e-3
-    repair_fraction: float = 0.4
-    device_repair_fraction: float = 0.7
+    step_fraction: float = 0.4
+    long_fraction: float = 0.7
     patience: int = 400
     patience_per_pod: int = 20
     insertion_seconds: float = 5e-4
-    pack_fraction: float = 0.4
     gangs_at_once: int = 8
     compile_seconds: float = 0.05
-    site_fraction: float = 0.4
     few_pods: int = 50
     few_pairs: int = 500
-    tighten_fraction: float = 0.7
-    early_tighten_fraction: float = 0.35
     relax_fraction: float = 0.15
     relax_seconds: float = 60.0
 
@@ -129,7 +122,7 @@ class PlacedSearch:
         tight = self._tight_packing(answer)
         if tight is not None and not tight.constrained:
             scarce = short(cluster, self.eligibility) or tight.all.full
-            self._tighten(answer, tight, self.parameters.tighten_fraction if scarce else self.parameters.early_tighten_fraction)
+            self._tighten(answer, tight, self.parameters.long_fraction / (1 if scarce else 2))
         if not self._complete(answer) and self.cluster.devices is not None:
             self._fill(answer)
         if not self._complete(answer):
@@ -145,7 +138,7 @@ class PlacedSearch:
             return answer
         pairs = int(np.count_nonzero(self.eligibility))
         if tight is not None:
-            self._tighten(answer, tight, self.parameters.tighten_fraction)
+            self._tighten(answer, tight, self.parameters.long_fraction)
             if self._complete(answer):
                 return self._proved(answer, f"repacking placed every pod that can be placed: {PROVED}")
         if options.engine == "exact" or (options.engine == "auto" and pairs <= self.parameters.exact_limit):
@@ -204,7 +197,7 @@ class PlacedSearch:
         answer.state = None
         unplaced = int(fits(self.cluster, self.eligibility).sum() - answer.counts.sum())
         patience = self.parameters.patience + self.parameters.patience_per_pod * unplaced
-        share = self.parameters.repair_fraction if self.cluster.devices is None else self.parameters.device_repair_fraction
+        share = self.parameters.step_fraction if self.cluster.devices is None else self.parameters.long_fraction
         time = self._slice(share, charge=self.parameters.insertion_seconds, patience=patience)
         search = EjectionRepair(self.cluster, active, self.eligibility, answer.counts, seed=self.options.seed)
         self._adopt(answer, search.run(time, answer.bounds))
@@ -227,12 +220,12 @@ class PlacedSearch:
             encoding = build_model(site, rules.build(site), eligibility=eligibility)
             encoding.model.add(encoding.sum(list(encoding.unplaced.values())) <= sum(encoding.fits) - needed)
             tight = len(encoding.x) <= MAX_TIGHT_VARIABLES
-            answer = CpSat(self.context).run(encoding.model, time.remaining() * self.parameters.site_fraction, tight=tight)
+            answer = CpSat(self.context).run(encoding.model, time.remaining() * self.parameters.step_fraction, tight=tight)
             return None if answer.solution is None else encoding.counts(answer.solution)
 
         ask = None if self.options.engine == "greedy" else exact
         packing = GangPacking(self.cluster, self.eligibility, self.options, ask)
-        whole = self._slice(self.parameters.pack_fraction)
+        whole = self._slice(self.parameters.step_fraction)
         for number, k in enumerate(gangs):
             if whole.is_over():
                 break

@@ -92,12 +92,12 @@ class EjectionRepair:
 
         Placements compare by pods placed, higher priorities first. The active rules are left in the state of the result."""
         state = self.state
-        best, goals = self._pending(state.unplaced), {self._pending(self.hopeless)}
+        best, goal, enough = self._pending(state.unplaced), self._pending(self.hopeless), None
         if bounds is not None:
             wanted = self.cluster.per_priority(self.cluster.count)
-            goals.add(tuple(wanted[p] - bounds[p] for p in sorted(bounds, reverse=True)))
+            enough = tuple(wanted[p] - bounds[p] for p in sorted(bounds, reverse=True))
         gained_at = 0
-        while best not in goals and not time.is_over():
+        while best != goal and not time.is_over() and best != enough:
             self.insertions += 1
             g = self._pick()
             if not self._insert(g):

@@ -124,7 +124,7 @@ class TightPacking:
             if filling.promising and filling.run(filled):
                 return others + self._whole(kept, filling.counts())
             repacking = Repacking(kept, chosen, seed=self.seed)
-            if repacking.run(replace(time, charge=PARAMETERS.repacking_seconds, patience=PARAMETERS.stalled_repackings)):
+            if repacking.run(replace(time, charge=PARAMETERS.repacking_seconds, patience=PARAMETERS.stalled_repackings + 1)):
                 return others + self._whole(kept, repacking.counts())
         return None
 
