@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
@@ -17,16 +16,17 @@ from kubestow.solver.bounds.placed_bounds import placed_bounds
 from kubestow.solver.construction.exact_filling import fill_exactly
 from kubestow.solver.construction.gang_packing import GangPacking
 from kubestow.solver.construction.greedy import complete, construct, rank
-from kubestow.solver.construction.repair import repair
+from kubestow.solver.construction.repair import EjectionRepair
 from kubestow.solver.construction.share_filling import ShareFilling
 from kubestow.solver.cpsat.model import PlacementModel
-from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.cpsat.run import MAX_TIGHT_VARIABLES, CpSat
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import fits, short
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.runtime.time_slice import TimeSlice
 from kubestow.solver.search.exact import ExactEngine
 from kubestow.solver.search.lns import Lns
 from kubestow.solver.search.local_search import LocalSearch
@@ -45,20 +45,16 @@ class PlacedParameters:
         max_budget_seconds: Cap on the remaining time before the fractions below are applied.
         fill_fraction: Time fraction for refilling shared devices, and for filling nodes to the last unit.
         filling_seconds: Deterministic seconds charged for filling one node.
-        repair_fraction: Time fraction for the repair.
-        device_repair_fraction: The same if pods request devices, whose models are large.
+        step_fraction: Time fraction for the repair, for unplaced gangs, and of a gang's time for an exact model of one domain.
+        long_fraction: Time fraction for a step that little can follow: the repair if pods request devices, whose models are large, and
+            bounds and repacking if pods demand about as much as the nodes have. Half of it before the repair, if all may fit.
         patience: Insertions without gain after which the repair ends.
         patience_per_pod: Additional insertions per unplaced pod.
         insertion_seconds: Deterministic seconds charged for one insertion of the repair.
-        pack_fraction: Time fraction for unplaced gangs.
         gangs_at_once: Gangs that share the remaining time for gangs.
         compile_seconds: Deterministic seconds charged for compiling one gang.
-        site_fraction: Fraction of a gang's time for an exact model of one domain.
-        tight_limit: Variables of that model up to which it gets the full linear relaxation.
         few_pods: Pods up to which the exact model is faster than packing gangs one by one.
         few_pairs: (class, node) pairs up to which it is faster.
-        tighten_fraction: Time fraction for bounds and repacking if pods demand about as much as the nodes have.
-        early_tighten_fraction: The same before the repair, if all pods may fit with some spare room.
         relax_fraction: Time fraction for the linear relaxation.
         relax_seconds: Cap on the remaining time for this fraction.
     """
@@ -69,20 +65,15 @@ class PlacedParameters:
     max_budget_seconds: float = 600.0
     fill_fraction: float = 0.3
     filling_seconds: float = 2e-3
-    repair_fraction: float = 0.4
-    device_repair_fraction: float = 0.7
+    step_fraction: float = 0.4
+    long_fraction: float = 0.7
     patience: int = 400
     patience_per_pod: int = 20
     insertion_seconds: float = 5e-4
-    pack_fraction: float = 0.4
     gangs_at_once: int = 8
     compile_seconds: float = 0.05
-    site_fraction: float = 0.4
-    tight_limit: int = 2_000
     few_pods: int = 50
     few_pairs: int = 500
-    tighten_fraction: float = 0.7
-    early_tighten_fraction: float = 0.35
     relax_fraction: float = 0.15
     relax_seconds: float = 60.0
 
@@ -131,7 +122,7 @@ class PlacedSearch:
         tight = self._tight_packing(answer)
         if tight is not None and not tight.constrained:
             scarce = short(cluster, self.eligibility) or tight.all.full
-            self._tighten(answer, tight, self.parameters.tighten_fraction if scarce else self.parameters.early_tighten_fraction)
+            self._tighten(answer, tight, self.parameters.long_fraction / (1 if scarce else 2))
         if not self._complete(answer) and self.cluster.devices is not None:
             self._fill(answer)
         if not self._complete(answer):
@@ -147,7 +138,7 @@ class PlacedSearch:
             return answer
         pairs = int(np.count_nonzero(self.eligibility))
         if tight is not None:
-            self._tighten(answer, tight, self.parameters.tighten_fraction)
+            self._tighten(answer, tight, self.parameters.long_fraction)
             if self._complete(answer):
                 return self._proved(answer, f"repacking placed every pod that can be placed: {PROVED}")
         if options.engine == "exact" or (options.engine == "auto" and pairs <= self.parameters.exact_limit):
@@ -165,6 +156,10 @@ class PlacedSearch:
             answer.engine = self.options.engine
         return answer
 
+    def _slice(self, fraction: float, *, charge: float = 0.0, patience: int | None = None) -> TimeSlice:
+        """Return a fraction of the remaining time, capped first."""
+        return self.context.slice(fraction, cap=self.parameters.max_budget_seconds, charge=charge, patience=patience)
+
     # --- steps ------------------------------------------------------------------------------------------------------------------
 
     def _construct(self, bounds: dict[int, int]) -> PlacedAnswer:
@@ -179,16 +174,9 @@ class PlacedSearch:
 
     def _fill(self, answer: PlacedAnswer) -> None:
         """Place pods that take shares of devices again, if some are unplaced."""
-        until = (
-            self.deadline.remaining() - min(self.deadline.remaining(), self.parameters.max_budget_seconds) * self.parameters.fill_fraction
-        )
-
-        def over() -> bool:
-            self.deadline.charge(self.parameters.filling_seconds)
-            return self.stop.is_set() or self.deadline.remaining() <= until
-
+        time = self._slice(self.parameters.fill_fraction, charge=self.parameters.filling_seconds)
         active = answer.state[0] if answer.state is not None else rules.replay(self.cluster, answer.sequence)
-        counts = ShareFilling(self.cluster, active, self.eligibility, answer.counts, seed=self.options.seed).run(over)
+        counts = ShareFilling(self.cluster, active, self.eligibility, answer.counts, seed=self.options.seed).run(time.is_over)
         if counts is not None:
             self._adopt(answer, counts)
             answer.state = None
@@ -196,15 +184,8 @@ class PlacedSearch:
 
     def _fill_exactly(self, answer: PlacedAnswer) -> None:
         """Place all pods again if there is almost no slack."""
-        until = (
-            self.deadline.remaining() - min(self.deadline.remaining(), self.parameters.max_budget_seconds) * self.parameters.fill_fraction
-        )
-
-        def over() -> bool:
-            self.deadline.charge(self.parameters.insertion_seconds)
-            return self.stop.is_set() or self.deadline.remaining() <= until
-
-        counts = fill_exactly(self.cluster, self.eligibility, seed=self.options.seed, over=over)
+        time = self._slice(self.parameters.fill_fraction, charge=self.parameters.insertion_seconds)
+        counts = fill_exactly(self.cluster, self.eligibility, seed=self.options.seed, time=time)
         if counts is not None:
             self._adopt(answer, counts)
             answer.state = None
@@ -216,28 +197,10 @@ class PlacedSearch:
         answer.state = None
         unplaced = int(fits(self.cluster, self.eligibility).sum() - answer.counts.sum())
         patience = self.parameters.patience + self.parameters.patience_per_pod * unplaced
-        share = self.parameters.repair_fraction if self.cluster.devices is None else self.parameters.device_repair_fraction
-        seconds, started = min(self.deadline.remaining(), self.parameters.max_budget_seconds) * share, time.monotonic()
-        calls = last = 0
-
-        def progress() -> float:
-            nonlocal calls
-            calls += 1
-            self.deadline.charge(self.parameters.insertion_seconds)
-            spent = calls * self.parameters.insertion_seconds if self.options.deterministic else time.monotonic() - started
-            return 1.0 if self.stop.is_set() else max(spent / max(seconds, 1e-6), (calls - last) / patience)
-
-        wanted = self.cluster.per_priority(self.cluster.count)
-        tiers = sorted(answer.bounds, reverse=True)
-
-        def better(unplaced: Ints) -> None:
-            nonlocal last, seconds
-            last = calls
-            if all(wanted[p] - pending == answer.bounds[p] for p, pending in zip(tiers, unplaced.tolist(), strict=True)):
-                seconds = 0.0  # all bounds reached
-
-        counts = repair(self.cluster, active, self.eligibility, answer.counts, seed=self.options.seed, progress=progress, on_better=better)
-        self._adopt(answer, counts)
+        share = self.parameters.step_fraction if self.cluster.devices is None else self.parameters.long_fraction
+        time = self._slice(share, charge=self.parameters.insertion_seconds, patience=patience)
+        search = EjectionRepair(self.cluster, active, self.eligibility, answer.counts, seed=self.options.seed)
+        self._adopt(answer, search.run(time, answer.bounds))
         self._report("repair", answer)
 
     def _pack(self, answer: PlacedAnswer) -> None:
@@ -250,34 +213,25 @@ class PlacedSearch:
         if not gangs or (small and self.options.engine in ("auto", "exact")):
             return
         gangs.sort(key=lambda k: -self.cluster.classes[self.cluster.gangs[k].classes[0]].priority)
-        until = self.deadline.remaining()
-
-        def over() -> bool:
-            return self.stop.is_set() or self.deadline.remaining() <= until
-
-        def charge() -> None:
-            self.deadline.charge(self.parameters.insertion_seconds)
 
         def exact(site: Cluster, eligibility: Ints, needed: int) -> Ints | None:
             nowhere: Bools = np.asarray(eligibility.sum(axis=0) == 0)  # room that does not count
             site = replace(site, free=np.where(nowhere[:, None], np.minimum(site.free, 0), site.free))
             encoding = build_model(site, rules.build(site), eligibility=eligibility)
             encoding.model.add(encoding.sum(list(encoding.unplaced.values())) <= sum(encoding.fits) - needed)
-            tight = len(encoding.x) <= self.parameters.tight_limit
-            answer = CpSat(self.context).run(
-                encoding.model, (self.deadline.remaining() - until) * self.parameters.site_fraction, tight=tight
-            )
+            tight = len(encoding.x) <= MAX_TIGHT_VARIABLES
+            answer = CpSat(self.context).run(encoding.model, time.remaining() * self.parameters.step_fraction, tight=tight)
             return None if answer.solution is None else encoding.counts(answer.solution)
 
         ask = None if self.options.engine == "greedy" else exact
-        packing = GangPacking(self.cluster, self.eligibility, self.options.exempt, self.options.seed, over, charge, ask)
-        end = self.deadline.remaining() - min(self.deadline.remaining(), self.parameters.max_budget_seconds) * self.parameters.pack_fraction
+        packing = GangPacking(self.cluster, self.eligibility, self.options, ask)
+        whole = self._slice(self.parameters.step_fraction)
         for number, k in enumerate(gangs):
-            if self.stop.is_set() or self.deadline.remaining() <= end:
+            if whole.is_over():
                 break
-            until = self.deadline.remaining() - (self.deadline.remaining() - end) / min(self.parameters.gangs_at_once, len(gangs) - number)
+            time = whole.part(1 / min(self.parameters.gangs_at_once, len(gangs) - number), charge=self.parameters.insertion_seconds)
             self.deadline.charge(self.parameters.compile_seconds)
-            counts = packing.pack(answer.counts, k)
+            counts = packing.pack(answer.counts, k, time)
             if counts is not None and self._obeyed(counts):
                 self._adopt(answer, counts)
                 self._report("gangs", answer)
@@ -308,10 +262,10 @@ class PlacedSearch:
 
     def _tighten(self, answer: PlacedAnswer, tight: TightPacking, share: float) -> None:
         """Bound each tier by node patterns, choose the pods that stay out, and pack the others."""
-        end = self.deadline.remaining() - min(self.deadline.remaining(), self.parameters.max_budget_seconds) * share
+        time = self._slice(share)
         for p in sorted(answer.bounds, reverse=True):
             placed = self.cluster.per_priority(answer.counts.sum(axis=1))
-            seconds = self.deadline.remaining() - end
+            seconds = time.remaining()
             if placed[p] == answer.bounds[p]:
                 continue
             if seconds <= 0 or self.stop.is_set():
@@ -323,7 +277,7 @@ class PlacedSearch:
             for wanted in (*range(answer.bounds[p] - 1, placed[p], -1), answer.bounds[p]):
                 if counts is None and self._of_priority(answer, p) < wanted:
                     share = 1 if wanted == answer.bounds[p] else 2
-                    counts = tight.pack(answer.counts, above | {p: wanted}, (self.deadline.remaining() - end) / share)
+                    counts = tight.pack(answer.counts, above | {p: wanted}, time.remaining() / share)
                 self._take_over(answer, counts)
                 counts = None
             if self._of_priority(answer, p) > placed[p] and not self._complete(answer):
@@ -364,11 +318,8 @@ class PlacedSearch:
         answer.engine = "lns"
         active = rules.replay(self.cluster, answer.sequence)
         search = LocalSearch(self.objective, active, self.eligibility, answer.counts, seed=self.options.seed)
-        keep = self.deadline.remaining() - min(self.deadline.remaining(), self.parameters.max_budget_seconds) * (
-            0.9 if self.objective.empty else 0.5
-        )
-        lns = Lns(search, CpSat(self.context))
-        lns.place(fits(self.cluster, self.eligibility), lambda: self.deadline.remaining() <= keep)
+        time = self._slice(0.9 if self.objective.empty else 0.5)
+        Lns(search, CpSat(self.context)).place(fits(self.cluster, self.eligibility), time.is_over)
         self._adopt(answer, search.counts)
         self._report("lns", answer)
         answer.interrupted = self.stop.is_set()

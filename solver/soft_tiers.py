@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +18,8 @@ from kubestow.solver.objective.shapes import AssignedZones
 from kubestow.solver.objective.tie_break import PodCosts, Strategy
 from kubestow.solver.rules.eligibility import fits
 from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.runtime.time_slice import TimeSlice
+from kubestow.solver.search import parameters as preference_parameters
 from kubestow.solver.search.outcome import LARGE_INSTANCE_PODS, MAX_SOFT_MODEL_VARIABLES, SoftOutcome, StartPlacement
 from kubestow.solver.search.preference_search import PreferenceSearch
 
@@ -29,26 +30,21 @@ class TieBreakParameters:
     only.
 
     Attributes:
-        unasked_share: Fraction of the search's time for CP-SAT if no strategy was requested.
-        unasked_seconds: Least seconds for that.
-        unasked_variables: Largest model for that, in variables.
-        domains_variables: The same for domains of soft spread constraints.
-        domains_reserve: Time fraction reserved for these domains.
+        unrequested_fraction: Fraction of the time reserved for domains of soft spread constraints, and of the search's time for CP-SAT
+            if no strategy was requested.
+        unrequested_seconds: Least seconds for that.
+        unrequested_variables: Largest model for that, in variables.
         domains_seconds: Cap for moving single pods to emptier domains.
-        reserve: Time fraction reserved for a requested strategy.
-        moves: Fraction of the remaining time for moving single pods.
-        moves_seconds: Cap for that.
+        reserve_fraction: Time fraction reserved for a requested strategy.
+        moves_fraction: Fraction of the remaining time for moving single pods.
     """
 
     unrequested_fraction: float = 0.05
     unrequested_seconds: float = 0.25
     unrequested_variables: int = 100
-    domains_variables: int = 3_000
-    domains_reserve_fraction: float = 0.05
     domains_seconds: float = 1.0
     reserve_fraction: float = 0.25
     moves_fraction: float = 0.3
-    moves_seconds: float = 20.0
 
 
 PARAMETERS = TieBreakParameters()
@@ -78,7 +74,7 @@ def improve(objective: Objective, eligibility: Ints, start: StartPlacement, stra
     objective.containers.stop = context.stop
     search = _LaterTiersSearch(objective, eligibility, start, context)
     domains = DomainEvenness(objective, eligibility) if counting(objective) else None
-    reserve = PARAMETERS.domains_reserve_fraction if domains is not None else 0.0
+    reserve = PARAMETERS.unrequested_fraction if domains is not None else 0.0
     search.preferences(reserve=PARAMETERS.reserve_fraction if strategy is not None and context.options.search_strategy else reserve)
     polished = [] if domains is None else [search.emptier_domains(domains, strategy)]
     polished += [] if strategy is None else [search.tie_break(strategy)]
@@ -149,7 +145,7 @@ class _LaterTiersSearch:
             self._update(tier, domains)
         requested = self.context.options.search_strategy
         seconds = PARAMETERS.reserve_fraction * self.context.deadline.remaining() if requested else self._allowance()
-        self._prove(tier, domains, seconds, PARAMETERS.domains_variables)
+        self._prove(tier, domains, seconds, preference_parameters.PARAMETERS.small_variables)
         self._above.append(domains)
         return tier
 
@@ -160,7 +156,7 @@ class _LaterTiersSearch:
         allowance = self._allowance()
         costs = strategy.pod_costs(self.best.counts) if requested and tier.value < tier.bound else None
         if costs is not None and not self._late():
-            self._even_out(costs, PARAMETERS.moves_seconds)
+            self._even_out(costs, preference_parameters.PARAMETERS.anneal_seconds)
             self._update(tier, strategy)
         max_variables = MAX_SOFT_MODEL_VARIABLES if requested else PARAMETERS.unrequested_variables
         self._prove(tier, strategy, self.context.deadline.remaining() if requested else allowance, max_variables)
@@ -215,17 +211,12 @@ class _LaterTiersSearch:
         """Move single pods to emptier nodes, or with ``domains`` only to emptier domains, without losing preferences."""
         best = self.best
         search = best.local_search(self.objective, self.eligibility, seed=self.context.options.seed)
-        seconds = min(max(PARAMETERS.moves_fraction * self.context.deadline.remaining(), 0.01), most_seconds)
-        started, calls = time.monotonic(), 0
-        max_calls = 3 * len(search.pairs) // search.block + 2
-
-        def progress() -> float:
-            nonlocal calls
-            calls += 1
-            spent = calls / max_calls if self.context.options.deterministic else (time.monotonic() - started) / seconds
-            return 1.0 if self.context.stop.is_set() else spent
-
-        if not search.even_out(costs, progress, domains=domains):
+        remaining, patience = self.context.deadline.remaining(), None
+        if self.context.options.deterministic:  # by checks, because a deterministic clock stands still here
+            patience = 3 * len(search.pairs) // search.block + 2
+        seconds = min(max(PARAMETERS.moves_fraction * remaining, 0.01), most_seconds)
+        time = TimeSlice(self.context.deadline, self.context.stop, remaining - seconds, patience=patience)
+        if not search.even_out(costs, time.is_over, domains=domains):
             return
         ordering = find_order(self.cluster, search.counts, seed=self.context.options.seed)
         if ordering.sequence is None:

@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from kubestow.models.cluster.partition import equivalence
 from kubestow.models.cluster.volumes import VolumeTable
 from kubestow.models.devices.demand import DeviceDemand
 from kubestow.models.devices.table import DeviceTable
@@ -362,13 +363,11 @@ class Cluster:
         keys = {t.key for c in self.classes for t in c.anti} | {s.key for c in self.classes for s in c.spread}
         keys |= {k for c in self.classes if c.affinity for k in c.affinity.keys}
         keys |= {t.key for c in self.classes for t in c.pulls} | {s.key for c in self.classes for s in c.soft_spread}
-        columns = [self.free, self.slots[:, None], self.nodes.unschedulable[:, None], self.nodes.taint_sets[:, None]]
+        columns = [self.free, self.slots, self.nodes.unschedulable, self.nodes.taint_sets]
         for key in sorted(keys):
             codes, size = self.domains(key)
-            columns.append((codes if size < np.count_nonzero(codes >= 0) else codes >= 0)[:, None])
-        columns += [mask[:, None] for mask in self.node_sets]
-        table = np.concatenate([c.astype(np.int64) for c in columns], axis=1)
-        return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
+            columns.append(codes if size < np.count_nonzero(codes >= 0) else codes >= 0)
+        return equivalence(*columns, *self.node_sets).of.astype(np.int32)
 
     def members(self, key: str) -> list[Ids]:
         """Return the nodes of each domain of a topology key, by domain."""

@@ -12,6 +12,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,45 +58,68 @@ def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0, known: dict[int
         known: Known orders of pods on single nodes that allocate zones or devices first come, first served. New ones are
             added.
     """
-    rules = having(cluster, lambda kind: not (kind.any_order or kind.first_come))
-    groups = _groups(rules)
-    local = having(cluster, lambda kind: kind.first_come)
-    firsts = [rule for rule in local if any(rule.concerned(g) and counts[g].any() for g in range(cluster.n_classes))]
-    aligned = [g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in firsts) and counts[g].any()]
-    alone: list[_ToBind] = []
-    if aligned:
-        rules += firsts
-        if {g for group in groups for g in group}.isdisjoint(aligned) and not any(rule.reaches(g) for g in aligned for rule in firsts):
-            alone = _per_node(aligned, counts)  # allocations on different nodes are independent
-        else:
-            groups = _groups(rules)
-    grouped = {g for group in groups for g in group}.union(aligned if alone else ())
-    by_priority = np.argsort(-cluster.priority, kind="stable").tolist()
+    division = _divide(cluster, counts)
+    grouped = {g for group in division.groups for g in group}.union(*division.alone)
     # (-priority, 1 if the order is free, part): higher priorities first, as far as the rules permit
     pieces: list[tuple[int, int, Sequence_]] = [
-        (-int(cluster.priority[g]), 1, [(g, int(n), int(counts[g, n])) for n in np.flatnonzero(counts[g])])
-        for g in by_priority
+        (-int(cluster.priority[g]), 1, [(g, n, k) for n, k in _nodes(counts[g]).items()])
+        for g in np.argsort(-cluster.priority, kind="stable").tolist()
         if g not in grouped
     ]
-    search = _OrderSearch(cluster, rules)
-    tangled = [{g: {int(n): int(counts[g, n]) for n in np.flatnonzero(counts[g])} for g in group if counts[g].any()} for group in groups]
-    for to_bind in filter(None, tangled):
+    search = _OrderSearch(cluster, division.rules)
+    for to_bind in filter(None, ({g: _nodes(counts[g]) for g in group if counts[g].any()} for group in division.groups)):
         ordering = _order_group(search, to_bind, seed)
         if ordering.sequence is None:
             return ordering
         pieces.append((-max(int(cluster.priority[g]) for g in to_bind), 0, ordering.sequence))
     orders = {} if known is None else known
-    for to_bind in alone:
+    for to_bind in division.alone:
         node = next(n for nodes in to_bind.values() for n in nodes)
         if _pods(orders.get(node, ())) != {g: nodes[node] for g, nodes in to_bind.items()}:
             ordering = _order_node(search, to_bind, seed)
             if ordering.sequence is None:  # an order may exist with pods of another of these classes
-                stuck = [g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in firsts)]
+                stuck = [g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in division.firsts)]
                 return Ordering(None, stuck, ordering.exhausted, node)
             orders[node] = ordering.sequence
         pieces.append((-max(int(cluster.priority[g]) for g in to_bind), 0, orders[node]))
     pieces.sort(key=lambda p: p[:2])
     return Ordering([step for _, _, part in pieces for step in part], [])
+
+
+class _Division(NamedTuple):
+    """A placement cut into parts whose orders do not matter to each other.
+
+    Attributes:
+        rules: Rules for which the order matters.
+        firsts: Those of them that give zones or devices first come, first served, and concern a placed pod.
+        groups: Groups of classes whose order matters to each other.
+        alone: Pods of further classes, node by node.
+    """
+
+    rules: list[Rule]
+    firsts: list[Rule]
+    groups: list[list[int]]
+    alone: list[_ToBind]
+
+
+def _divide(cluster: Cluster, counts: Ints) -> _Division:
+    """Divide a placement int64[G, N]."""
+    rules = having(cluster, lambda kind: not (kind.any_order or kind.first_come))
+    groups = _groups(rules)
+    placed = [g for g in range(cluster.n_classes) if counts[g].any()]
+    firsts = [rule for rule in having(cluster, lambda kind: kind.first_come) if any(rule.concerned(g) for g in placed)]
+    aligned = [g for g in placed if any(rule.concerned(g) for rule in firsts)]
+    if not aligned:
+        return _Division(rules, firsts, groups, [])
+    rules += firsts
+    if {g for group in groups for g in group}.isdisjoint(aligned) and not any(rule.reaches(g) for g in aligned for rule in firsts):
+        return _Division(rules, firsts, groups, _per_node(aligned, counts))  # allocations on different nodes are independent
+    return _Division(rules, firsts, _groups(rules), [])
+
+
+def _nodes(row: Ints) -> dict[int, int]:
+    """Return the pods of a class int64[N] by node."""
+    return {int(n): int(row[n]) for n in np.flatnonzero(row)}
 
 
 def node_orders(cluster: Cluster, sequence: Iterable[tuple[int, int, int]]) -> dict[int, Sequence_]:
@@ -255,30 +279,32 @@ class _OrderSearch:
         while moved and any(to_bind.values()):
             moved = not late and self._bind_units(waiting, to_bind, sequence)
             for g in queue:
-                while to_bind[g]:
-                    nodes = self._accepted(g, np.array(sorted(to_bind[g]), dtype=np.int64))
-                    if not len(nodes):
-                        break
-                    moved = True
-                    levels = [level[nodes] for rule in self.rules if (level := rule.level(g)) is not None]
-                    if levels:
-                        fullest = np.maximum.reduce(levels)
-                        best = nodes[fullest == fullest.min()]
-                        n = int(best[0]) if rng is None else int(rng.choice(best.tolist()))
-                        self._take(to_bind, sequence, g, n, 1)
-                        if rng is not None and rng.random() < 0.3:
-                            break
-                    elif any(rule.one_by_one(g) for rule in self.rules):
-                        self._take(to_bind, sequence, g, int(nodes[0]) if rng is None else int(rng.choice(nodes.tolist())), 1)
-                        if rng is not None and g in self.aligned and rng.random() < 0.5:
-                            break
-                    else:  # pods accepted now cannot be rejected later
-                        for n in nodes.tolist():
-                            self._take(to_bind, sequence, g, n, to_bind[g][n])
+                moved |= self._bind_class(g, to_bind, sequence, rng)
             moved = moved or (late and self._bind_units(waiting, to_bind, sequence, split=True))
         done = not any(to_bind.values())
         self.binder.take_back(sequence)
         return sequence if done else None
+
+    def _bind_class(self, g: int, to_bind: _ToBind, sequence: Sequence_, rng: random.Random | None) -> bool:
+        """Bind pods of a class while any is accepted, with ``rng`` sometimes fewer. Return whether any was bound."""
+        moved = False
+        while to_bind[g]:
+            nodes = self._accepted(g, np.array(sorted(to_bind[g]), dtype=np.int64))
+            if not len(nodes):
+                break
+            moved = True
+            levels = [level[nodes] for rule in self.rules if (level := rule.level(g)) is not None]
+            if not levels and not any(rule.one_by_one(g) for rule in self.rules):
+                for n in nodes.tolist():  # pods accepted now cannot be rejected later
+                    self._take(to_bind, sequence, g, n, to_bind[g][n])
+                continue
+            if levels:
+                fullest = np.maximum.reduce(levels)
+                nodes = nodes[fullest == fullest.min()]
+            self._take(to_bind, sequence, g, int(nodes[0]) if rng is None else int(rng.choice(nodes.tolist())), 1)
+            if rng is not None and (levels or g in self.aligned) and rng.random() < (0.3 if levels else 0.5):
+                break
+        return moved
 
     def _bind_units(self, waiting: list[Sequence[int]], to_bind: _ToBind, sequence: Sequence_, *, split: bool = False) -> bool:
         """Bind the remaining pods of each accepted unit, or with ``split`` its first accepted part. Return whether any pod
@@ -319,14 +345,7 @@ class _OrderSearch:
         dead: set[tuple[object, ...]] = set()
         path: list[Sequence[int]] = []
         choices = [self._choices(cells, remaining)]
-        ordered = any(self.binder.ordered(g) for g in to_bind)
-        sizes = Counter[int]()
-        for g, nodes in to_bind.items():
-            gang = self.cluster.classes[g].gang
-            if gang is not None and gang in self.binder.united(to_bind):
-                sizes[gang] += sum(nodes.values())
-        complete = max(sizes.values(), default=0) <= (MAX_ORDERED_GANG_PODS if ordered else MAX_GANG_PODS)
-        work = 0
+        complete, work = self._small_gangs(to_bind), 0
         while True:
             if not any(remaining):
                 sequence = [(*cells[i], 1) for chosen in path for i in chosen]
@@ -355,6 +374,16 @@ class _OrderSearch:
                 remaining[i] += 1
                 self.binder.put(*cells[i], -1)
 
+    def _small_gangs(self, to_bind: _ToBind) -> bool:
+        """Return True if all ways to bind the gangs are tried, because they are small enough."""
+        united, sizes = self.binder.united(to_bind), Counter[int]()
+        for g, nodes in to_bind.items():
+            gang = self.cluster.classes[g].gang
+            if gang is not None and gang in united:
+                sizes[gang] += sum(nodes.values())
+        ordered = any(self.binder.ordered(g) for g in to_bind)
+        return max(sizes.values(), default=0) <= (MAX_ORDERED_GANG_PODS if ordered else MAX_GANG_PODS)
+
     def _choices(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[Sequence[int]]:
         """Return the possible next bindings as indices of cells, best last: accepted single pods, then units of few pods of
         a gang."""
@@ -367,13 +396,7 @@ class _OrderSearch:
         choices: list[Sequence[int]] = []
         for mine in gangs.values():
             if sum(remaining[i] for i in mine) <= MAX_GANG_PODS:
-                ways = itertools.product(*(range(remaining[i], -1, -1) for i in mine))
-                units = [[i for i, k in zip(mine, picked, strict=True) for _ in range(k)] for picked in ways if sum(picked) > 1]
-                if any(self.binder.ordered(cells[i][0]) for i in mine):
-                    units = [
-                        list(way) for unit in units if len(unit) <= MAX_ORDERED_GANG_PODS for way in sorted({*itertools.permutations(unit)})
-                    ] or units
-                choices += units
+                choices += _units(mine, remaining, ordered=any(self.binder.ordered(cells[i][0]) for i in mine))
         return [*choices, *([i] for i in self._open_cells(cells, remaining))]
 
     def _state(self, remaining: list[int]) -> tuple[object, ...]:
@@ -387,3 +410,13 @@ class _OrderSearch:
                 nodes.setdefault(g, []).append(n)
         open_ = {(g, n) for g, mine in nodes.items() for n in self._accepted(g, np.array(mine, dtype=np.int64)).tolist()}
         return [i for i, cell in enumerate(cells) if cell in open_]
+
+
+def _units(mine: Sequence[int], remaining: list[int], *, ordered: bool) -> list[list[int]]:
+    """Return the sets of at least two pods of a gang, as indices of cells; ``ordered``: in each order, if there are few."""
+    ways = itertools.product(*(range(remaining[i], -1, -1) for i in mine))
+    units = [[i for i, k in zip(mine, picked, strict=True) for _ in range(k)] for picked in ways if sum(picked) > 1]
+    if not ordered:
+        return units
+    few = [unit for unit in units if len(unit) <= MAX_ORDERED_GANG_PODS]
+    return [list(way) for unit in few for way in sorted({*itertools.permutations(unit)})] or units

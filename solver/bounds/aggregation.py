@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kubestow.models.cluster.cluster import AffinityTerm, Cluster, Ids, Ints, Spread, domain_sum, single
+from kubestow.models.cluster.partition import equivalence
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rules.base import UNLIMITED_PODS
 
@@ -170,33 +171,16 @@ def groupings(cluster: Cluster, classes: PodKinds, rules: CrossRules) -> Iterato
 
     Nodes are equal in eligible kinds and free resources; then in eligible kinds; then in kinds that an empty node would
     take; then in domains. The last grouping puts all nodes together."""
-    domains = [np.zeros(cluster.n_nodes, dtype=np.int64)]
+    domains: list[Ids | Bools] = [np.zeros(cluster.n_nodes, dtype=np.int32)]
     for key in rules.keys:
         codes, size = cluster.domains(key)
-        domains.append((codes >= 0 if single(codes, size) else codes).astype(np.int64))
-    domains += [cluster.node_sets[e].astype(np.int64) for e in sorted({s.spread.eligible for s in rules.skews})]
-    place = np.stack(domains, axis=1)
+        domains.append(codes >= 0 if single(codes, size) else codes)
+    domains += [cluster.node_sets[e] for e in sorted({s.spread.eligible for s in rules.skews})]
+    place = equivalence(*domains).of
     takes = classes.room > 0
     rules_only = takes.copy()
     for k in range(len(takes)):
         rules_only[k] |= _alone(cluster, classes.demand[k]) < 1
-    yield _distinct(place, takes, cluster.free, cluster.slots[:, None])
-    yield _distinct(place, takes)
-    yield _distinct(place, rules_only)
-    yield _distinct(place)
+    for columns in ((place, takes.T, cluster.free, cluster.slots), (place, takes.T), (place, rules_only.T), (place,)):
+        yield equivalence(*columns).of.astype(np.int32)
     yield np.zeros(cluster.n_nodes, dtype=np.int32)
-
-
-def _distinct(place: Ints, takes: Bools | None = None, *others: Ints) -> Ids:
-    """Return int32[N]: equal numbers for nodes with equal rows in all given arrays.
-
-    Args:
-        place: int64[N, *], like ``others``.
-        takes: Kinds that each node takes, bool[K, N].
-    """
-    parts = [np.ascontiguousarray(t).view(np.uint8).reshape(len(t), -1) for t in (place, *others) if t.shape[1]]
-    if takes is not None and len(takes):
-        parts.append(np.packbits(takes.T, axis=1))
-    table = np.ascontiguousarray(np.concatenate(parts, axis=1))
-    keys = table.view(np.dtype((np.void, table.shape[1]))).reshape(-1)
-    return np.unique(keys, return_inverse=True)[1].reshape(-1).astype(np.int32)

@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Cluster, Ids, Ints, single
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints, PodClass, single
+from kubestow.models.cluster.partition import equivalence
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.objective.preferences import Objective
@@ -22,28 +23,12 @@ def alike_nodes(sub: Cluster, objective: Objective, classes: Sequence[int], elig
     room = [*eligibility, np.minimum(sub.slots, sub.count.sum())]
     need = sub.demand.T @ sub.count
     room += [np.minimum(sub.free[:, r], need[r]) for r in np.flatnonzero(need)]
-    columns: list[Ints | Ids | Bools] = []
-    keys: set[str] = set()
-    matchers: set[int] = set()
-    sets: set[int] = set()
-    for g, cls in zip(classes, sub.classes, strict=True):
-        columns.append(objective.node_points(g))
-        keys.update(t.key for t in cls.anti)
-        keys.update(t.key for t in cls.pulls)
-        for topology, eligible, matcher in [
-            *((s.key, s.eligible, s.matcher) for s in cls.spread),
-            *((s.key, s.eligible, s.matcher) for s in cls.soft_spread),
-        ]:
-            keys.add(topology)
-            sets.add(eligible)
-            if matcher is not None:
-                matchers.add(matcher)
-        if cls.affinity is not None:
-            keys.update(cls.affinity.keys)
-            matchers.add(cls.affinity.full)
-        if cls.gang is not None and (key := sub.gangs[cls.gang].key) is not None:
-            keys.add(key)
-    for key in sorted(keys):
+    columns: list[Ints | Ids | Bools] = [objective.node_points(g) for g in classes]
+    spreads = [spread for cls in sub.classes for spread in (*cls.spread, *cls.soft_spread)]
+    sets = {spread.eligible for spread in spreads}
+    matchers = {spread.matcher for spread in spreads if spread.matcher is not None}
+    matchers |= {cls.affinity.full for cls in sub.classes if cls.affinity is not None}
+    for key in sorted({spread.key for spread in spreads}.union(*(_keys(sub, cls) for cls in sub.classes))):
         codes, size = sub.domains(key)
         columns.append(codes >= 0 if single(codes, size) else codes)
     columns += [sub.node_sets[i] for i in sorted(sets)]
@@ -54,16 +39,18 @@ def alike_nodes(sub: Cluster, objective: Objective, classes: Sequence[int], elig
             usable[tally.usable.tobytes()] = np.append(tally.usable, False)[tally.codes]
     columns += usable.values()
     columns += [sub.fixed_count(m, settled=settled) for m in sorted(matchers) for settled in (False, True)]
-    pools = numbered(columns)
-    kinds = numbered([pools, *room])
-    order = np.argsort(kinds, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1), pools
+    pools = equivalence(*columns).of
+    return equivalence(pools, *room).members, pools
 
 
-def numbered(columns: Sequence[Ints | Ids | Bools]) -> Ints:
-    """Return int64[N]: equal numbers for nodes that are equal in all columns (arrays [N])."""
-    table = np.stack([np.asarray(column, dtype=np.int64) for column in columns], axis=1)
-    return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+def _keys(sub: Cluster, cls: PodClass) -> set[str]:
+    """Return the topology keys of a class, apart from those of its spread constraints."""
+    keys = {term.key for term in (*cls.anti, *cls.pulls)}
+    if cls.affinity is not None:
+        keys.update(cls.affinity.keys)
+    if cls.gang is not None and (key := sub.gangs[cls.gang].key) is not None:
+        keys.add(key)
+    return keys
 
 
 def _leader(counts: Ints) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ids, Ints, single
+from kubestow.models.cluster.partition import equivalence
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.linear_sum import Points
 from kubestow.solver.cpsat.model import PlacementModel
@@ -113,7 +114,7 @@ class CoarseNodePatterns:
         for key in sorted(keys):
             codes, size = self.cluster.domains(key)
             columns.append((codes >= 0).astype(np.int32) if single(codes, size) else codes)
-        return np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        return equivalence(*columns).of
 
     def _fine_enough(self, part: list[int]) -> list[Alike] | None:
         """Merge kinds of nodes that are equal for these classes.
@@ -229,7 +230,7 @@ class CoarseNodePatterns:
 
     def _step(self, inside: Sequence[Alike], g: int, total: DomainSum, repels: tuple[int, cp_model.IntVar] | None) -> None:
         model = self.encoding.model
-        units = total.units(model)
+        units = total.units()
         if repels is not None:
             square = repels[1]
             model.add(cp_model.LinearExpr.weighted_sum([square, *units], [1, *(-(2 * k + 1) for k in range(len(units)))]) >= 0)

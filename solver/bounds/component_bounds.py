@@ -19,7 +19,7 @@ from kubestow.solver.bounds.coarse_model import Coarse
 from kubestow.solver.bounds.component import ClassComponent
 from kubestow.solver.bounds.domain_program import DomainProgram
 from kubestow.solver.bounds.move_costs import MoveCosts
-from kubestow.solver.bounds.safe_dual_bounds import best_bound
+from kubestow.solver.bounds.safe_dual_bounds import BUILD_NONZEROS_PER_SECOND, PROGRAM_SECONDS, best_bound
 from kubestow.solver.bounds.shared_room import GroupBound, RoomPrices, SharedRoom
 from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.cpsat.run import CpSat
@@ -34,8 +34,6 @@ from kubestow.solver.rules.placement_model import build_model
 MIN_PROGRAM_CLASSES = 8  #: Groups of fewer classes skip the linear program over domains: their models are solved as fast.
 FULL_MODEL_INTERVAL = 3  #: Every Nth solve of a group uses its full model while coarse models can still lower the bound.
 MAX_PULL_CLASSES = 50  #: A pull towards more classes is not limited by the capacity of a domain: that takes too long.
-DOMAIN_PROGRAM_SECONDS = 5.0  #: Time limit of the linear program over domains.
-NONZEROS_PER_SECOND = 200_000  #: Nonzeros of such a program that count as one deterministic second.
 MAX_FULL_MODEL_VARIABLES = 30_000  #: Larger groups get no model of their own: it would be nearly the whole model.
 
 
@@ -267,10 +265,10 @@ class Components:
         made = domains.program()
         if made is None:
             return
-        seconds = min(DOMAIN_PROGRAM_SECONDS, cpsat.deadline.remaining())
+        seconds = min(PROGRAM_SECONDS, cpsat.deadline.remaining())
         deterministic = cpsat.options.deterministic
         bound = best_bound(*made, seconds=seconds, deterministic=deterministic, stop=cpsat.stop)
-        cpsat.deadline.charge(len(made[0].rows) / NONZEROS_PER_SECOND)
+        cpsat.deadline.charge(len(made[0].rows) / BUILD_NONZEROS_PER_SECOND)
         component.bound = min(component.bound, bound + domains.other_points)
 
     def _fully(self, component: ClassComponent, cpsat: CpSat, seconds: float, hint: Ints, value: int) -> None:

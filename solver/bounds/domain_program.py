@@ -12,11 +12,8 @@ from functools import lru_cache
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints, Spread, single
-from kubestow.solver.bounds.safe_dual_bounds import Program
+from kubestow.solver.bounds.safe_dual_bounds import MAX_COLUMNS, Program
 from kubestow.solver.objective.preferences import Objective
-
-#: Larger programs take longer than the other ways to bound their classes.
-MAX_COLUMNS = 60_000
 
 Pair = tuple[int, int]
 
@@ -127,16 +124,20 @@ class DomainProgram:
             for d in range(len(self._nodes)) if sum(g in pair for pair in attracted) > 1 else ():
                 if states[g][d]:
                     self._stars[g, d] = self._star(g, d, states[g][d])
-        for pair in sorted({pair for pair in (*wide, *near) if pair[0] != pair[1]}):
-            for d, keyed in enumerate(self._keyed):
-                points = wide.get(pair, 0) if keyed else 0, near.get(pair, 0)
-                if max(points) > 0 and states[pair[0]][d] and states[pair[1]][d]:
-                    self._pair(pair, d, (states[pair[0]][d], states[pair[1]][d]), points)
+        self._connect(states, wide, near)
         for (g, d), star in self._stars.items():
             self._room_of_star(g, d, star)
         self._room(states)
         arrays = [np.array(x, dtype=np.int64) for x in (made.rows, made.columns, made.values, made.limit, made.upper, made.points)]
         return Program(*arrays[:5]), arrays[5]
+
+    def _connect(self, states: dict[int, list[dict[int, int]]], wide: dict[Pair, int], near: dict[Pair, int]) -> None:
+        """Add the pairs of different classes in each domain (results of :meth:`_states` and :meth:`_pairs`)."""
+        for pair in sorted({pair for pair in (*wide, *near) if pair[0] != pair[1]}):
+            for d, keyed in enumerate(self._keyed):
+                points = wide.get(pair, 0) if keyed else 0, near.get(pair, 0)
+                if max(points) > 0 and states[pair[0]][d] and states[pair[1]][d]:
+                    self._pair(pair, d, (states[pair[0]][d], states[pair[1]][d]), points)
 
     def _pairs(self) -> tuple[dict[Pair, int], dict[Pair, int]]:
         """Return the points of an unordered pair of classes in a domain of the main key, and on one node.

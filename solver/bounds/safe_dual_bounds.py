@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.linear_sum import MAX_SUM
 from kubestow.solver.ortools import mathopt, model_pb2, solve_interrupter
 
 Floats = NDArray[np.float64]
-#: Bits. Sums of integer products stay below this power of two.
-_MAX_SUM_BITS = 60
+#: Columns. Larger programs over domains or nodes take seconds to solve and are not built.
+MAX_COLUMNS = 60_000
+PROGRAM_SECONDS = 5.0  #: Time limit of one such program if it is too large for simplex.
+BUILD_NONZEROS_PER_SECOND = 200_000  #: Nonzeros whose construction counts as one deterministic second.
 #: Nonzeros. Up to here simplex ends within two seconds with exact vertices. Beyond, the first-order method (PDLP,
 #: doi:10.48550/arXiv.2106.04756) is faster, and unlike simplex has good multipliers long before its end.
 SIMPLEX_LIMIT = 60_000
@@ -60,11 +63,11 @@ class Program:
         """Return the exact bound of ``objective`` (int64[J]) that any multipliers float64[M] give, rounded down.
 
         Negative, NaN and absurdly large multipliers count as 0."""
-        y = np.where((multipliers > 0) & (multipliers < 2.0**_MAX_SUM_BITS), multipliers, 0.0)
+        y = np.where((multipliers > 0) & (multipliers < MAX_SUM), multipliers, 0.0)
         sums = np.bincount(self.columns, weights=np.abs(self.values) * y[self.rows], minlength=len(self.upper))
         # A factor of two covers the rounding error of these float sums.
         largest = 2.0 * max(1.0, float(sums.max(initial=0.0)), float(y.max(initial=0.0)), float(np.abs(objective).max(initial=0)))
-        shift = _MAX_SUM_BITS - int(np.ceil(np.log2(largest))) - 1
+        shift = MAX_SUM.bit_length() - 1 - int(np.ceil(np.log2(largest))) - 1
         if shift < 0:
             y, shift = np.zeros_like(y), 0
         whole = np.rint(np.ldexp(y, shift)).astype(np.int64)

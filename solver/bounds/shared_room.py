@@ -15,20 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints, domain_sum
+from kubestow.models.cluster.partition import equivalence
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.bounds import safe_dual_bounds
-from kubestow.solver.bounds.alike_nodes import numbered
-from kubestow.solver.bounds.safe_dual_bounds import Program, best_bound, optimum
+from kubestow.solver.bounds.safe_dual_bounds import BUILD_NONZEROS_PER_SECOND, MAX_COLUMNS, PROGRAM_SECONDS, Program, best_bound, optimum
+from kubestow.solver.cpsat.linear_sum import MAX_SUM
 from kubestow.solver.cpsat.run import CpSat
 
-MAX_COLUMNS = 60_000  #: Larger programs take seconds to solve.
 #: (class, kind of node) pairs. Larger tables are not built.
 MAX_PAIRS = 5_000_000
-#: Units of a resource that all pods request together. Sums of products would overflow beyond.
-MAX_TOTAL_DEMAND = 2**60
 MAX_CHARGE = 2.0**40  #: Points charged for the room of one pod.
-FIRST_ORDER_SECONDS = 5.0  #: Time limit of a program that is too large for simplex.
-NONZEROS_PER_SECOND = 200_000  #: Nonzeros that count as one deterministic second.
 
 Floats = NDArray[np.float64]
 _Array = TypeVar("_Array", Ints, Bools)
@@ -102,10 +98,10 @@ class SharedRoom:
         if made is None or made.size > MAX_COLUMNS or not made.tight or made.all_fit():
             return None
         program, objective = made.program()
-        cpsat.deadline.charge(len(program.rows) / NONZEROS_PER_SECOND)
+        cpsat.deadline.charge(len(program.rows) / BUILD_NONZEROS_PER_SECOND)
         other_points = sum(group.other_points for group in groups)
         if len(program.rows) > safe_dual_bounds.SIMPLEX_LIMIT:
-            seconds = min(FIRST_ORDER_SECONDS, cpsat.deadline.remaining())
+            seconds = min(PROGRAM_SECONDS, cpsat.deadline.remaining())
             return other_points + best_bound(
                 program, objective, seconds=seconds, deterministic=cpsat.options.deterministic, stop=cpsat.stop
             )
@@ -159,14 +155,13 @@ def _table(cluster: Cluster, rows: Sequence[Ints], eligibility: Ints, unplaced: 
     fit = np.minimum(cluster.count, eligibility.sum(axis=1))
     points, row = _distinct(rows)
     possible, where = _distinct(limit > 0 for limit in eligibility)
-    kinds = numbered([*points, *possible]).astype(np.int32)
-    first = np.unique(kinds, return_index=True)[1]
-    size = len(first)
+    nodes = equivalence(*points, *possible)
+    kinds, first, size = nodes.of.astype(np.int32), nodes.firsts, len(nodes)
     demand = np.concatenate([cluster.demand, np.ones((cluster.n_classes, 1), dtype=np.int64)], axis=1)
     units = np.array([gcd(*column) or 1 for column in demand.T.tolist()])
     demand //= units
     total = [sum(d * k for d, k in zip(column, fit.tolist(), strict=True)) for column in demand.T.tolist()]
-    if not 0 < cluster.n_classes * size <= MAX_PAIRS or max(total) >= MAX_TOTAL_DEMAND:
+    if not 0 < cluster.n_classes * size <= MAX_PAIRS or max(total) >= MAX_SUM:
         return None
     upper = [np.minimum(domain_sum(kinds, size, limit), n) for limit, n in zip(eligibility, fit.tolist(), strict=True)]
     free = np.maximum(np.concatenate([cluster.free, cluster.slots[:, None]], axis=1), 0) // units

@@ -13,42 +13,34 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ids, Ints, single
-from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rules.base import UNLIMITED_PODS
 from kubestow.solver.rules.batch_limits import Level
 
-#: Number of pods that means no limit.
-NO_LIMIT = 2**31
 #: Number of domains up to which they are processed one by one.
 MAX_LISTED_DOMAINS = 8
 #: Search this multiple of a domain's wanted candidates first, before the whole list.
 LOOKAHEAD_RATIO = 16
-#: Largest signed 16-bit integer.
-MAX_INT16 = 2**15 - 1
 
 
-def pour(
-    counts: Ints, counted: Bools, room: Ints, wanted: int, skew: int, *, pinned: bool, later: bool, domains: Ids | None = None
-) -> Ints:
+def pour(level: Level, room: Ints, wanted: int, *, later: bool, domains: Ids | None = None) -> Ints:
     """Return int64[D], the pods for each domain, levelled up from the emptiest.
 
     Args:
-        counts: int64[D], pods counted in each domain today.
-        counted: bool[D], domains that set the minimum.
+        level: The constraint on the domains.
         room: int64[D], pods that each domain can take.
         wanted: Pods to place.
-        skew: Pods that a domain may hold above the minimum.
-        pinned: True if the minimum stays 0.
         later: True if the minimum may rise while pods bind in the order of their levels. Otherwise it is
             today's.
         domains: The domain of each candidate node, best candidate first. If fewer pods remain than there are
             domains of equal level, they go to the domains whose next candidate comes first. Without candidates,
             they go to the domains with the lowest numbers.
     """
-    floor = 0 if pinned or not counted.any() else int((counts + room if later else counts)[counted].min())
-    highest = floor + skew
+    counts, counted = level.counts, level.counted
+    floor = 0 if level.pinned or not counted.any() else int((counts + room if later else counts)[counted].min())
+    highest = floor + level.max_skew
 
-    def upto(level: int) -> Ints:
-        return np.minimum(np.maximum(level - counts, 0), room)
+    def upto(height: int) -> Ints:
+        return np.minimum(np.maximum(height - counts, 0), room)
 
     low = int(counts.min(initial=0))  # upto(low) is zero
     low += bisect_right(range(low + 1, highest + 1), wanted, key=_filling(counts, room))
@@ -84,7 +76,7 @@ def _filling(counts: Ints, room: Ints) -> Callable[[int], int]:
 
 def ranks(domains: Ids) -> Ints:
     """Return int64, the rank of each entry within its domain, from 0."""
-    sortable = domains.astype(np.int16) if len(domains) and int(domains.max()) <= MAX_INT16 else domains
+    sortable = domains.astype(np.int16) if len(domains) and int(domains.max()) <= np.iinfo(np.int16).max else domains
     order = np.argsort(sortable, kind="stable")  # ten times as fast with 16-bit numbers
     sorted_ = domains[order]
     starts = np.flatnonzero(np.append(True, sorted_[1:] != sorted_[:-1])) if len(sorted_) else np.zeros(0, dtype=np.int64)
@@ -146,8 +138,7 @@ class BatchQuota:
     def _levelled(self, level: Level, nodes: Ints, wanted: int, *, later: bool) -> Ints:
         domains = level.codes.take(nodes)
         room = _count(domains, len(level.counts))
-        pinned = level.pinned
-        quota = pour(level.counts, level.counted, room, wanted, level.max_skew, pinned=pinned, later=later, domains=domains)
+        quota = pour(level, room, wanted, later=later, domains=domains)
         return _take(nodes, domains, quota if later and quota.any() else np.maximum(quota, 1))
 
 
@@ -182,8 +173,8 @@ def _count(domains: Ids, size: int) -> Ints:
 def _take(nodes: Ints, domains: Ids, quota: Ints) -> Ints:
     """Return the first ``quota`` candidates of each domain. Those without a domain are unlimited."""
     if len(quota) > MAX_LISTED_DOMAINS:
-        return nodes[ranks(domains) < np.append(quota, NO_LIMIT)[domains]]
-    kept = [_first(domains, d, limit) for d, limit in [(-1, NO_LIMIT), *enumerate(quota.tolist())] if limit]
+        return nodes[ranks(domains) < np.append(quota, UNLIMITED_PODS)[domains]]
+    kept = [_first(domains, d, limit) for d, limit in [(-1, UNLIMITED_PODS), *enumerate(quota.tolist())] if limit]
     chosen: Ints = nodes[np.sort(np.concatenate(kept))]
     return chosen
 

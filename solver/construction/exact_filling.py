@@ -16,10 +16,11 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver import rules
 from kubestow.solver.construction.full_patterns import Listing, Sizes, full_patterns, sizes_of
 from kubestow.solver.construction.greedy import construct
-from kubestow.solver.construction.repair import repair
+from kubestow.solver.construction.repair import EjectionRepair
 from kubestow.solver.rules.eligibility import fits
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.runtime.time_slice import TimeSlice
 
 Floats = NDArray[np.float64]
 
@@ -185,7 +186,7 @@ class Mix:
             self.chosen[n] = i
 
 
-def fill_exactly(cluster: Cluster, eligibility: Ints, *, seed: int, over: Callable[[], bool]) -> Ints | None:
+def fill_exactly(cluster: Cluster, eligibility: Ints, *, seed: int, time: TimeSlice) -> Ints | None:
     """Return a placement int64[G, N] of all pods that fit anywhere. The caller must check that it has a bind order.
 
     Return None if there is too much slack, if nodes have too many patterns, or if no placement was found.
@@ -194,25 +195,25 @@ def fill_exactly(cluster: Cluster, eligibility: Ints, *, seed: int, over: Callab
         cluster: Compiled instance.
         eligibility: Maximum pods of each class on each node, int64[G, N].
         seed: Seed of the random choices.
-        over: Returns True when time is up. Checked before each step.
+        time: Time for all steps.
     """
     if not _tight(cluster, eligibility):
         return None
     sizes = sizes_of(cluster, eligibility)
-    patterns = _patterns(cluster, sizes, np.random.default_rng(seed), over)
+    patterns = _patterns(cluster, sizes, np.random.default_rng(seed), time.is_over)
     if patterns is None:
         return None
     mix = Mix(patterns, sizes.count, _weight(sizes), seed=seed)
     goal, seen, again = int(fits(cluster, eligibility).sum()), set[bytes](), 0
     for number in range(PARAMETERS.rounds):
-        places = mix.run(over)
+        places = mix.run(time.is_over)
         if places is None or again > PARAMETERS.max_repeats:
             return None
         if places.tobytes() in seen:
             again += 1
             continue
         seen.add(places.tobytes())
-        counts = _dealt(Deal(cluster, eligibility, sizes, places), seed + number, over)
+        counts = _dealt(Deal(cluster, eligibility, sizes, places), seed + number, time)
         if int(counts.sum()) == goal:
             return counts
         mix.prefer(_lacking(cluster, eligibility, sizes, counts))
@@ -285,7 +286,7 @@ class Deal:
     places: Ints
 
 
-def _dealt(deal: Deal, seed: int, over: Callable[[], bool]) -> Ints:
+def _dealt(deal: Deal, seed: int, time: TimeSlice) -> Ints:
     """Return a placement int64[G, N] with as many pods as get a place of their size."""
     of, sizes = deal.sizes.of, np.arange(deal.places.shape[1])
     demand = (of[:, None] == sizes).astype(np.int64)
@@ -294,15 +295,4 @@ def _dealt(deal: Deal, seed: int, over: Callable[[], bool]) -> Ints:
     eligibility = np.where((of >= 0)[:, None], np.minimum(deal.eligibility, deal.places.T[of]), deal.eligibility)
     context = RunContext.start(Options(time_limit=None, seed=seed))
     built = construct(site, rules.build(site), eligibility, context, tries=PARAMETERS.restarts)
-    calls = last = 0
-
-    def progress() -> float:
-        nonlocal calls
-        calls += 1
-        return 1.0 if over() else (calls - last) / PARAMETERS.patience
-
-    def better(_: Ints) -> None:
-        nonlocal last
-        last = calls
-
-    return repair(site, built.active, eligibility, built.counts, seed=seed, progress=progress, on_better=better)
+    return EjectionRepair(site, built.active, eligibility, built.counts, seed=seed).run(replace(time, patience=PARAMETERS.patience))

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.partition import equivalence
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rules.eligibility import fits
 
@@ -58,11 +59,12 @@ def sizes_of(cluster: Cluster, eligibility: Ints) -> Sizes:
     could = fits(cluster, eligibility)
     demand = cluster.demand[:, requested] // units
     some = np.flatnonzero(demand.any(axis=1))
-    distinct, index = np.unique(demand[some], axis=0, return_inverse=True)
+    same = equivalence(demand[some])
+    distinct = demand[some][same.firsts]
     share = (distinct / np.maximum(room.max(axis=0, initial=1), 1)).sum(axis=1)
     order = np.argsort(-share, kind="stable")
     of = np.full(cluster.n_classes, -1, dtype=np.int64)
-    of[some] = np.argsort(order, kind="stable")[index.reshape(-1)]
+    of[some] = np.argsort(order, kind="stable")[same.of]
     upper = np.zeros((len(distinct), cluster.n_nodes), dtype=np.int64)
     np.add.at(upper, of[some], np.minimum(eligibility, could[:, None])[some])
     count = np.zeros(len(distinct), dtype=np.int64)
@@ -102,6 +104,7 @@ def full_patterns(sizes: Sizes, slots: Ints, listing: Listing, rng: np.random.Ge
     if prod(int(n) + 1 for n in top) > MAX_TABLE_CELLS:
         return None
     tables = _reachable(sizes, columns, top, listing.spare[columns])
+    search = _NodeSearch(sizes.demand[:, columns], tables, listing.max_patterns, rng)
     known: dict[bytes, Ints] = {}
     found: list[Ints] = []
     for n in range(len(sizes.room)):
@@ -110,7 +113,7 @@ def full_patterns(sizes: Sizes, slots: Ints, listing: Listing, rng: np.random.Ge
         upper = np.minimum(sizes.upper[:, n], sizes.count)
         key = sizes.room[n].tobytes() + upper.tobytes() + slots[n : n + 1].tobytes()
         if key not in known:
-            patterns = _node(sizes.demand[:, columns], upper, sizes.room[n, columns], tables, listing.max_patterns, rng)
+            patterns = search.patterns(upper, sizes.room[n, columns])
             residual = sizes.room[n] - patterns @ sizes.demand
             known[key] = patterns[((residual >= 0) & (residual <= listing.spare)).all(axis=1) & (patterns.sum(axis=1) <= slots[n])]
         found.append(known[key])
@@ -146,36 +149,46 @@ def _shifted(table: _Table, by: Ints) -> _Table:
     return moved
 
 
-def _node(demand: Ints, upper: Ints, room: Ints, tables: Sequence[_Table], listed: int, rng: np.random.Generator) -> Ints:
-    """Return patterns of one node, int64[P, K]: the numbers of pods of each size that the tables allow.
+@dataclass(frozen=True)
+class _NodeSearch:
+    """The listing of the patterns of one node after the other.
 
-    If one size leads to more than ``listed`` patterns, a random sample is kept.
-
-    Args:
+    Attributes:
         demand: Demand of a pod of each size, int64[K, 2].
-        upper: Maximum number of pods of each size, int64[K].
-        room: Room of the node, int64[2].
         tables: See :func:`_reachable`.
-        listed: Maximum number of patterns.
+        max_patterns: Maximum number of patterns. If one size leads to more, a random sample is kept.
     """
-    chosen = np.zeros((1, len(upper)), dtype=np.int64)
-    residual = room[None, :]
-    if not tables[0][tuple(room)]:
-        return chosen[:0]
-    for i, after in enumerate(tables[1:]):
-        grown, residuals = [chosen[:0]], [residual[:0]]
-        for k in range(int(upper[i]) + 1):
-            now = residual - k * demand[i]
-            inside = np.flatnonzero((now >= 0).all(axis=1))
-            if not len(inside):
-                break
-            fine = inside[after[tuple(now[inside].T)]]
-            more = chosen[fine]
-            more[:, i] = k
-            grown.append(more)
-            residuals.append(now[fine])
-        chosen, residual = np.concatenate(grown), np.concatenate(residuals)
-        if len(chosen) > listed:
-            kept = np.sort(rng.choice(len(chosen), listed, replace=False))
-            chosen, residual = chosen[kept], residual[kept]
-    return chosen
+
+    demand: Ints
+    tables: Sequence[_Table]
+    max_patterns: int
+    rng: np.random.Generator
+
+    def patterns(self, upper: Ints, room: Ints) -> Ints:
+        """Return patterns int64[P, K] of a node: the numbers of pods of each size that the tables allow.
+
+        Args:
+            upper: Maximum number of pods of each size, int64[K].
+            room: Room of the node, int64[2].
+        """
+        chosen = np.zeros((1, len(upper)), dtype=np.int64)
+        residual = room[None, :]
+        if not self.tables[0][tuple(room)]:
+            return chosen[:0]
+        for i, after in enumerate(self.tables[1:]):
+            grown, residuals = [chosen[:0]], [residual[:0]]
+            for k in range(int(upper[i]) + 1):
+                now = residual - k * self.demand[i]
+                inside = np.flatnonzero((now >= 0).all(axis=1))
+                if not len(inside):
+                    break
+                fine = inside[after[tuple(now[inside].T)]]
+                more = chosen[fine]
+                more[:, i] = k
+                grown.append(more)
+                residuals.append(now[fine])
+            chosen, residual = np.concatenate(grown), np.concatenate(residuals)
+            if len(chosen) > self.max_patterns:
+                kept = np.sort(self.rng.choice(len(chosen), self.max_patterns, replace=False))
+                chosen, residual = chosen[kept], residual[kept]
+        return chosen

@@ -19,11 +19,12 @@ from kubestow.models.snapshot.scope import Scope
 from kubestow.solver import rules
 from kubestow.solver.construction.exact_filling import fill_exactly
 from kubestow.solver.construction.greedy import construct
-from kubestow.solver.construction.repair import repair
+from kubestow.solver.construction.repair import EjectionRepair
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.runtime.time_slice import TimeSlice
 
 #: Constructions per domain, domains, and best domains that get a longer repair.
 RESTARTS, MAX_DOMAINS, BEST_DOMAINS = 6, 12, 4
@@ -38,23 +39,17 @@ class GangPacking:
     Attributes:
         cluster: The instance.
         eligibility: int64[G, N].
-        exempt: Namespaces without hard anti-affinity.
-        seed: Seed of the random choices.
-        over: Returns True when time is up.
-        charge: Called for each insertion of the repair.
+        options: Options of the run.
         exact: Places at least the given number of pods of an instance with CP-SAT, or returns None.
     """
 
     cluster: Cluster
     eligibility: Ints
-    exempt: tuple[str, ...]
-    seed: int
-    over: Callable[[], bool]
-    charge: Callable[[], None]
+    options: Options
     exact: Callable[[Cluster, Ints, int], Ints | None] | None = None
 
-    def pack(self, counts: Ints, k: int) -> Ints | None:
-        """Return ``counts`` (int64[G, N], without pods of gang k) with the gang placed whole. None if not found."""
+    def pack(self, counts: Ints, k: int, time: TimeSlice) -> Ints | None:
+        """Return ``counts`` (int64[G, N], without pods of gang k) with the gang placed whole. None if not found in time."""
         alone, classes = self._alone(counts, k)
         eligibility = np.where(self.eligibility[classes] > 0, possible(alone, rules.build(alone)), 0)
         sites = list(self._sites(alone, k, eligibility))
@@ -62,7 +57,7 @@ class GangPacking:
         needed = self.cluster.gangs[k].needed
 
         def quick(i: int, patience: int = SHORT_PATIENCE) -> Ints | None:
-            packed = self._packed(self._plain(alone, sites[i]), np.where(sites[i], eligibility, 0), patience, i)
+            packed = self._packed(self._plain(alone, sites[i]), np.where(sites[i], eligibility, 0), replace(time, patience=patience), i)
             missing[i] = int(alone.count.sum() - packed.sum())
             return packed
 
@@ -76,7 +71,7 @@ class GangPacking:
 
         for way in (quick, model, longer):
             for i in range(len(sites)) if not missing else sorted(missing, key=lambda i: missing[i])[:BEST_DOMAINS]:
-                if self.over():
+                if time.stop.is_set() or time.remaining() <= 0:
                     return None
                 packed = way(i)
                 if packed is not None and int(packed.sum()) >= needed:
@@ -96,7 +91,7 @@ class GangPacking:
             placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[first : first + int(counts[g, n])]]
         class_of = {i: g for g in cluster.gangs[k].classes for i in cluster.classes[g].pods}
         scope = Scope(fixed=sorted({*cluster.scope.fixed, *(i for i, _ in placed)}), pending=sorted(class_of))
-        alone = compile_cluster(bound_as(cluster.snapshot, placed), scope, daemon_namespaces=self.exempt, policy=cluster.policy)
+        alone = compile_cluster(bound_as(cluster.snapshot, placed), scope, daemon_namespaces=self.options.exempt, policy=cluster.policy)
         free = [replace(cls, gang=None) for cls in alone.classes]
         return replace(alone, classes=free, gangs=[], declared=[]), [class_of[cls.pods[0]] for cls in alone.classes]
 
@@ -156,32 +151,16 @@ class GangPacking:
         free = [replace(cls, affinity=None) if c in together and met(c) else cls for c, cls in enumerate(alone.classes)]
         return replace(alone, classes=free)
 
-    def _charged(self) -> bool:
-        """Count an insertion. Return whether time is up."""
-        self.charge()
-        return self.over()
-
-    def _packed(self, alone: Cluster, eligibility: Ints, patience: int, number: int) -> Ints:
+    def _packed(self, alone: Cluster, eligibility: Ints, time: TimeSlice, number: int) -> Ints:
         """Return the most pods that construction, filling and repair place, int64[classes, N]."""
-        seed = self.seed + number
+        seed = self.options.seed + number
         built = construct(alone, rules.build(alone), eligibility, RunContext.start(Options(time_limit=None, seed=seed)), tries=RESTARTS)
         if int(built.counts.sum()) == int(alone.count.sum()):
             return built.counts
-        full = fill_exactly(alone, eligibility, seed=seed, over=self._charged)
+        full = fill_exactly(alone, eligibility, seed=seed, time=replace(time, patience=None))
         if full is not None and int(full.sum()) == int(alone.count.sum()):
             return full
-        calls = last = 0
-
-        def progress() -> float:
-            nonlocal calls
-            calls += 1
-            return 1.0 if self._charged() else (calls - last) / patience
-
-        def better(_: Ints) -> None:
-            nonlocal last
-            last = calls
-
-        return repair(alone, built.active, eligibility, built.counts, seed=seed, progress=progress, on_better=better)
+        return EjectionRepair(alone, built.active, eligibility, built.counts, seed=seed).run(time)
 
 
 def _together(alone: Cluster) -> set[int]:

@@ -15,12 +15,13 @@ from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_
-from kubestow.solver.construction.batch_quota import MAX_INT16, BatchQuota
+from kubestow.solver.construction.batch_quota import BatchQuota
 from kubestow.solver.construction.gang_greedy import chooses_domain, place_gang
-from kubestow.solver.construction.node_order import NodeOrder
+from kubestow.solver.construction.node_order import NodeOrder, highest, sorted_by
 from kubestow.solver.devices.supply import supply
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.rules.base import UNLIMITED_PODS, CapacityRule, Rule
+from kubestow.solver.rules.batch_limits import BatchLimits
 from kubestow.solver.rules.eligibility import fits, short
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
@@ -50,19 +51,27 @@ def rank(cluster: Cluster, counts: Ints) -> tuple[int, ...]:
     return tuple(per[p] for p in sorted(per, reverse=True))
 
 
+@dataclass(frozen=True)
+class Guide:
+    """What a construction prefers among the nodes that accept a pod.
+
+    Attributes:
+        even: Fill nodes evenly (spread) instead of the tightest first.
+        soft: Counters of the preferences, to choose the nodes with most weighted points; None to ignore preferences.
+        roomiest_first: Try the topology domains of a gang in descending order of free capacity.
+    """
+
+    even: bool = False
+    soft: SoftState | None = None
+    roomiest_first: bool = False
+
+
 class _PlacementBuilder:
-    """A placement under construction.
+    """A placement under construction."""
 
-    ``even``: fill nodes evenly (spread) instead of the tightest first; ``soft``: choose the nodes with most weighted
-    points; ``roomiest_first``: try the topology domains of a gang in descending order of free capacity."""
-
-    def __init__(
-        self,
-        cluster: Cluster, active: Sequence[Rule], eligibility: Ints, *,
-        even: bool = False, soft: SoftState | None = None, roomiest_first: bool = False,
-    ) -> None:  # fmt: skip
+    def __init__(self, cluster: Cluster, active: Sequence[Rule], eligibility: Ints, guide: Guide = Guide()) -> None:
         self.cluster, self.active, self.eligibility = cluster, active, eligibility
-        self.even, self.soft, self.roomiest_first = even, soft, roomiest_first
+        self.even, self.soft, self.roomiest_first = guide.even, guide.soft, guide.roomiest_first
         self._concerned = [[r for r in active if r.concerned(g)] for g in range(cluster.n_classes)]
         self._breaking = [[r for r in concerned if type(r).breaks is not Rule.breaks] for concerned in self._concerned]
         self._supplied = [[r for r in concerned if r.supplied] for concerned in self._concerned]
@@ -76,16 +85,16 @@ class _PlacementBuilder:
         self.counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
         self.sequence: list[tuple[int, int, int]] = []
         self.only: Bools | None = None  # nodes to build on
-        largest = np.maximum(cluster.allocatable, 1) if even else np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
+        largest = np.maximum(cluster.allocatable, 1) if guide.even else np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
         self.scale: Floats = np.broadcast_to(1.0 / largest, cluster.free.shape).copy()
         # For even filling, demand and residual capacity include the assumed usage of pods without requests.
         self.demand, self.free = cluster.demand, self.fit.free
-        if even:
+        if guide.even:
             self.demand, self.free = cluster.demand.copy(), cluster.free.copy()
             self.demand[:, :2] += cluster.supposed
             self.free[:, :2] = np.maximum(self.free[:, :2], -(2**62)) - cluster.fixed_supposed
         self.residual: Floats = np.asarray((self.free * self.scale).sum(axis=1))
-        self._order = NodeOrder(self.residual, descending=even)
+        self._order = NodeOrder(self.residual, descending=guide.even)
 
     def mask(self, g: int) -> Bools:
         """Return bool[N]: the nodes that accept one more pod of the class now."""
@@ -134,7 +143,7 @@ class _PlacementBuilder:
             room[~self.only] = 0
         nodes = np.flatnonzero(room)
         if self.soft is not None and len(nodes):
-            nodes = _highest(nodes, self.soft.gain(g))
+            nodes = highest(nodes, self.soft.gain(g))
         supplied = bool(self._supplied[g])
         if supplied and (balanced := self._balanced(g, nodes, room[nodes])).any():
             nodes, room = nodes[balanced > 0], np.zeros_like(room)
@@ -207,6 +216,24 @@ class _PlacementBuilder:
                 missing -= len(chosen)
         return pods
 
+    def _roomiest(self, g: int, key: str, nodes: Ints) -> Ints:
+        """Return the nodes in the domains with most room for pods of a class; all nodes if none has a domain."""
+        codes, size = self.cluster.domains(key)
+        here = codes[nodes]
+        keyed = here >= 0
+        if not keyed.any():
+            return nodes
+        total = np.bincount(here[keyed], weights=self.fit.room(g)[nodes[keyed]], minlength=size)
+        return nodes[keyed & (np.append(total, -1)[here] == total.max())]
+
+    def _quotas(self, g: int, limits: Sequence[BatchLimits]) -> BatchQuota:
+        """Return the quotas of domains for the next pods of a class."""
+        soft = self.soft
+        hard, exclusive = [level for limit in limits for level in limit.levels], [pair for limit in limits for pair in limit.exclusive]
+        if soft is None:
+            return BatchQuota(hard, (), exclusive, ())
+        return BatchQuota(hard, soft.levels(g), exclusive, soft.shy(g), flocks=soft.flocks(g))
+
     def burst(self, g: int, wanted: int) -> int:
         """Place as many pods of a class as can be chosen without checking the rules again. Return the number placed."""
         nodes = admitted = self._order.chosen(self.mask(g))  # emptiest or fullest first breaks ties
@@ -215,27 +242,18 @@ class _PlacementBuilder:
         limits = [rule.batch(g) for rule in self._limiting]
         soft = self.soft
         if soft is not None and soft.touches(g):
-            nodes = _highest(nodes, soft.gain(g))
+            nodes = highest(nodes, soft.gain(g))
         if any(limit.one for limit in limits):
             wanted = 1
         founding = [key for limit in limits for key in limit.founding]
         for key in (*founding, *(soft.flocking(g, nodes) if soft else ())):
-            wanted = 1  # the first pod decides the domain of the others: prefer the one with most room
-            codes, size = self.cluster.domains(key)
-            here = codes[nodes]
-            keyed = here >= 0
-            if keyed.any():
-                total = np.bincount(here[keyed], weights=self.fit.room(g)[nodes[keyed]], minlength=size)
-                nodes = nodes[keyed & (np.append(total, -1)[here] == total.max())]
+            wanted = 1  # the first pod decides the domain of the others
+            nodes = self._roomiest(g, key, nodes)
         if self._supplied[g]:
             nodes = nodes[np.lexsort(self._tightness(g)[:, nodes])]
         if soft is not None and soft.crowds:
-            nodes = _sorted(nodes, soft.crowding(g))
-        quotas = BatchQuota(
-            [level for limit in limits for level in limit.levels], soft.levels(g) if soft else (),
-            [pair for limit in limits for pair in limit.exclusive], soft.shy(g) if soft else (),
-            flocks=soft is not None and soft.flocks(g),
-        )  # fmt: skip
+            nodes = sorted_by(nodes, soft.crowding(g))
+        quotas = self._quotas(g, limits)
         per_node = quotas.per_node or any(limit.one_per_node for limit in limits)
         several = not per_node and (not self.even or (soft is not None and soft.gregarious(g)))
         if several:
@@ -301,25 +319,6 @@ class _PlacementBuilder:
                     del together[k]
 
 
-def _highest(nodes: Ints, points: Ints) -> Ints:
-    """Return the nodes with most points (``points``: int64[N])."""
-    here = points.take(nodes)
-    highest = here.max()
-    best: Ints = nodes if here.min() == highest else nodes[here == highest]
-    return best
-
-
-def _sorted(nodes: Ints, costs: Ints) -> Ints:
-    """Return the nodes sorted by costs (int64[N]), stably."""
-    here = costs.take(nodes)
-    lowest, highest = int(here.min()), int(here.max())
-    if lowest == highest:
-        return nodes
-    if highest - lowest <= MAX_INT16:
-        here = (here - lowest).astype(np.int16)  # sorting 16-bit numbers takes a fifth of the time
-    return nodes.take(np.argsort(here, kind="stable"))
-
-
 def _orders(cluster: Cluster, eligibility: Ints, tries: int, seed: int) -> list[list[int]]:
     """Return class orders to try, high priorities first: by few eligible nodes or by large share of a node (small if
     capacity is short), then with noise."""
@@ -364,10 +363,8 @@ def construct(
     for attempt, order in enumerate([*orders[:1] * leading, *orders]):
         first, led = attempt == 0, attempt < leading
         points = soft if first or soft is None else SoftState(soft.objective)
-        builder = _PlacementBuilder(
-            cluster, active if first else rules.build(cluster), eligibility, even=even and led, soft=points if led else None,
-            roomiest_first=roomiest_first and first,
-        )  # fmt: skip
+        guide = Guide(even=even, soft=points, roomiest_first=roomiest_first and first) if led else Guide()
+        builder = _PlacementBuilder(cluster, active if first else rules.build(cluster), eligibility, guide)
         builder.run([g for g in order if eligibility[g].any()], context.stop.is_set if first else context.over)
         candidate = Construction(builder.counts, builder.sequence, builder.active, builder.soft)
         if best is None or rank(cluster, candidate.counts) > rank(cluster, best.counts):

@@ -89,3 +89,22 @@ class NodeOrder:
             parts += [unmoved[done:at], moved[i : i + 1]]
             done = at
         return np.concatenate([*parts, unmoved[done:]])
+
+
+def highest(nodes: Ints, points: Ints) -> Ints:
+    """Return the nodes with most points (``points``: int64[N])."""
+    here = points.take(nodes)
+    highest = here.max()
+    best: Ints = nodes if here.min() == highest else nodes[here == highest]
+    return best
+
+
+def sorted_by(nodes: Ints, costs: Ints) -> Ints:
+    """Return the nodes sorted by costs (int64[N]), stably."""
+    here = costs.take(nodes)
+    lowest, highest = int(here.min()), int(here.max())
+    if lowest == highest:
+        return nodes
+    if highest - lowest <= np.iinfo(np.int16).max:
+        here = (here - lowest).astype(np.int16)  # sorting 16-bit numbers takes a fifth of the time
+    return nodes.take(np.argsort(here, kind="stable"))

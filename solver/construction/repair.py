@@ -5,7 +5,7 @@ docs/algorithms/repair.md."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.solver.construction.repair_state import RepairState
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import fits
+from kubestow.solver.runtime.time_slice import TimeSlice
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +27,6 @@ class RepairParameters:
     Attributes:
         sampled_nodes: Nodes among which an exchange is sought.
         max_exchanges: Exchanges to remove an excess.
-        shakes: Random exchanges after an insertion that ejected pods or failed.
         failure_pause: Insertions that a class skips after one of its pods found no place.
         stale_insertions: Insertions without gain after which the choice of victims switches (see ``_thrifty``).
         max_ejected: Pods of one priority that may leave for another such pod.
@@ -35,7 +35,6 @@ class RepairParameters:
 
     sampled_nodes: int = 24
     max_exchanges: int = 12
-    shakes: int = 8
     failure_pause: int = 50
     stale_insertions: int = 1000
     max_ejected: int = 4
@@ -87,31 +86,28 @@ class EjectionRepair:
         self._thrifty = bool(scarce.any())
         self.size: Floats = demand @ np.where(scarce | (not self._thrifty), self.weight, 0.0) + 1e-3
 
-    def run(self, progress: Callable[[], float], *, on_better: Callable[[Ints], None] | None = None) -> Ints:
-        """Insert pods until all that can fit are placed or ``progress`` returns 1. Return the best placement found, int64[G,
-        N].
+    def run(self, time: TimeSlice, bounds: Mapping[int, int] | None = None) -> Ints:
+        """Insert pods until all that can fit are placed, ``time`` is over, or all ``bounds`` on placed pods by priority are
+        reached. Return the best placement found, int64[G, N].
 
-        Placements compare by pods placed, higher priorities first. ``on_better`` receives the pods left pending per
-        priority, int64, highest first."""
+        Placements compare by pods placed, higher priorities first. The active rules are left in the state of the result."""
         state = self.state
-        best, goal = self._pending(state.unplaced), self._pending(self.hopeless)
+        best, goal, enough = self._pending(state.unplaced), self._pending(self.hopeless), None
+        if bounds is not None:
+            wanted = self.cluster.per_priority(self.cluster.count)
+            enough = tuple(wanted[p] - bounds[p] for p in sorted(bounds, reverse=True))
         gained_at = 0
-        while best != goal and progress() < 1:
+        while best != goal and not time.is_over() and best != enough:
             self.insertions += 1
             g = self._pick()
-            before = int(state.unplaced.sum())
             if not self._insert(g):
                 self._rests[g] = self.insertions + PARAMETERS.failure_pause
-            if int(state.unplaced.sum()) >= before:
-                for _ in range(PARAMETERS.shakes):
-                    self._exchange(int(self.rng.integers(len(self.order))), within=True)
             now = self._pending(state.unplaced)
             if now < best:
                 best, gained_at = now, self.insertions
                 self._since.clear()
                 self._journal.clear()
-                if on_better is not None:
-                    on_better(np.array(best, dtype=np.int64))
+                time.improved()
             elif self.insertions - gained_at > PARAMETERS.stale_insertions:
                 self._thrifty, gained_at = not self._thrifty, self.insertions
             self._note()
@@ -158,14 +154,7 @@ class EjectionRepair:
     def _insert(self, g: int) -> bool:
         """Place a pod of class g, ejecting others if necessary. Return False, with nothing changed, if that fails."""
         nodes = np.flatnonzero(self.state.verdict(g))
-        if len(nodes) and (self._force(g, self._choose(g, nodes)) or self._force(g, int(self.rng.choice(nodes)))):
-            return True
-        mark = len(self._journal)
-        n = self._clear(g)
-        if n is not None and self._force(g, n):
-            return True
-        self._undo(mark)
-        return False
+        return bool(len(nodes)) and (self._force(g, self._choose(g, nodes)) or self._force(g, int(self.rng.choice(nodes))))
 
     def _choose(self, g: int, nodes: Ints) -> int:
         """Return the node that stays most useful with one more pod: little residual capacity, even over the resources.
@@ -201,7 +190,7 @@ class EjectionRepair:
             return self._trade(g, n)
         over = np.array([n])
         for _ in range(PARAMETERS.max_exchanges):
-            if not self._exchange(int(over[self.rng.integers(len(over))]), within=False):
+            if not self._exchange(int(over[self.rng.integers(len(over))])):
                 break
             over = self._overfull()
             if not len(over):
@@ -220,15 +209,12 @@ class EjectionRepair:
         nodes = self.order[np.arange(start, start + min(PARAMETERS.sampled_nodes, size)) % size]
         return np.asarray(nodes[nodes != n], dtype=np.int64)
 
-    def _exchange(self, n: int, *, within: bool) -> bool:
-        """Exchange a pod of node n, or nothing, with a pod of another node, or nothing. Return whether an exchange was
-        found.
-
-        With ``within``, choose at random such that both nodes stay within their room. Otherwise choose the largest
-        reduction of excess."""
+    def _exchange(self, n: int) -> bool:
+        """Exchange a pod of node n with a pod of another node, or nothing, that reduces the excess most. Return whether one
+        was found."""
         state = self.state
         ours = state.on[n]
-        ours = ours[state.mobile[ours] & (within | (ours != state.nothing))]
+        ours = ours[state.mobile[ours] & (ours != state.nothing)]
         nodes = self._partners(n)
         if not len(ours) or not len(nodes):
             return False
@@ -238,13 +224,9 @@ class EjectionRepair:
         more = state.demand[theirs] - state.demand[ours][:, None]
         excess = self._excess(state.room[n] - more) + self._excess(state.room[where] + more)
         fine = (state.blocked(ours, n, where) == 0) & (state.block[theirs, n] == 0)
-        if within:
-            fine &= excess == 0
-            score = self.rng.random(excess.shape)
-        else:
-            gain = self._excess(state.room[n]) + self._excess(state.room[where]) - excess
-            fine &= gain > 1e-9
-            score = self.rng.random(excess.shape) * 0.02 - gain
+        gain = self._excess(state.room[n]) + self._excess(state.room[where]) - excess
+        fine &= gain > 1e-9
+        score = self.rng.random(excess.shape) * 0.02 - gain
         score = np.where(fine, score, np.inf).ravel()
         for _ in range(4):  # spread constraints may forbid the best ones
             i = int(np.argmin(score))
@@ -360,38 +342,3 @@ class EjectionRepair:
                 uncovered = np.maximum(uncovered - demand[i], 0)
         if not uncovered.any():
             yield tuple(chosen)
-
-    def _clear(self, g: int) -> int | None:
-        """Eject the few pods that block class g on some node, none of a higher priority than g.
-
-        Return that node, which then accepts a pod of g apart from room. Return None, with nothing changed, if there is none.
-        """
-        state = self.state
-        nodes = np.flatnonzero(state.clearable(g))
-        for n in self.rng.permutation(nodes)[: PARAMETERS.max_trials].tolist():
-            against = state.against(g, n, PARAMETERS.max_ejected)
-            if against is None or any(self.level[h] < self.level[g] for h, _ in against):
-                continue
-            mark = len(self._journal)
-            if self._leave(against):
-                if bool(state.verdict(g)[n]):
-                    return int(n)
-                self._undo(mark)
-        return None
-
-
-def repair(
-    cluster: Cluster,
-    active: Sequence[Rule],
-    eligibility: Ints,
-    counts: Ints,
-    *,
-    seed: int,
-    progress: Callable[[], float],
-    on_better: Callable[[Ints], None] | None = None,
-) -> Ints:
-    """Return a placement int64[G, N] with at least as many pods, compared lexicographically from the highest priority.
-
-    See :class:`EjectionRepair` for the rules that it obeys, and :meth:`EjectionRepair.run` for the end of the search.
-    ``active``, the rules in the state of ``counts``, is left in the state of the result."""
-    return EjectionRepair(cluster, active, eligibility, counts, seed=seed).run(progress, on_better=on_better)

@@ -33,16 +33,14 @@ class ShareParameters:
             first.
         size_exponent: A share is drawn with a chance proportional to this power of its size.
         pace_lead: Fraction by which the use of other resources may lead that of devices.
-        max_gap_nodes: Nodes with gaps emptied per step.
-        max_full_nodes: Other nodes emptied per step.
+        max_refilled_nodes: Nodes with gaps, and full ones, that are emptied and filled again at once.
         patience: Steps without smaller gaps before the search ends.
     """
 
     multi_device_ratio: float = 1.2
     size_exponent: float = 1.5
     pace_lead: float = 0.05
-    max_gap_nodes: int = 3
-    max_full_nodes: int = 3
+    max_refilled_nodes: int = 3
     patience: int = 300
 
 
@@ -175,8 +173,10 @@ class ShareFilling:
         gaps = [n for n, node in self.nodes.items() if node.gap]
         full = [n for n, node in self.nodes.items() if not node.gap]
         chosen: list[int] = []
-        for nodes, limit in ((gaps, PARAMETERS.max_gap_nodes), (full, PARAMETERS.max_full_nodes)):
-            chosen += self.rng.permutation(np.array(nodes, dtype=np.int64))[: int(self.rng.integers(1, limit + 1))].tolist()
+        for nodes in (gaps, full):
+            chosen += self.rng.permutation(np.array(nodes, dtype=np.int64))[
+                : int(self.rng.integers(1, PARAMETERS.max_refilled_nodes + 1))
+            ].tolist()
         before = {n: (self.nodes[n].pods, self.nodes[n].gap) for n in chosen}
         for n in chosen:
             self._put(n, self.nodes[n].pods, -1)

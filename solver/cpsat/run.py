@@ -17,6 +17,8 @@ from kubestow.solver.runtime.run_context import RunContext
 
 #: Interleaved workers of a deterministic run. A fixed number gives the same output on machines of any size.
 DETERMINISTIC_WORKERS = 4
+#: Variables. Smaller problems use the full linear relaxation, which perfect packings need. Larger ones are solved faster without.
+MAX_TIGHT_VARIABLES = 2_000
 REJECTED_MODEL_SECONDS = 0.1  #: Deterministic seconds charged for a model that CP-SAT rejects.
 #: Receives (incumbent, bound) of a solve, in units of the model's objective.
 OnValue = Callable[[int, int], None]
@@ -48,14 +50,15 @@ class CpSat:
     lent = 0
     enough: Callable[[], bool] | None = None
 
-    def __init__(self, context: RunContext) -> None:
+    def __init__(self, context: RunContext, workers: int | None = None) -> None:
+        self._workers = workers
         self.context, self.options = context, context.options
         self.deadline, self.stop = context.deadline, context.stop
 
-    def _solver(self, seconds: float, *, tight: bool, quick: bool, workers: int | None) -> cp_model.CpSolver:
+    def _solver(self, seconds: float, *, tight: bool, quick: bool) -> cp_model.CpSolver:
         solver = new_solver()
         parameters = solver.parameters
-        parameters.num_workers = workers or max(1, (self.options.workers or cores()) - self.lent)
+        parameters.num_workers = self._workers or max(1, (self.options.workers or cores()) - self.lent)
         parameters.random_seed = self.options.seed
         parameters.catch_sigint_signal = False
         if self.options.deterministic:
@@ -79,7 +82,6 @@ class CpSat:
         *,
         tight: bool = False,
         quick: bool = False,
-        workers: int | None = None,
     ) -> CpSatAnswer:
         """Solve a model in a separate thread, so that ``stop`` and ^C take effect while CP-SAT works.
 
@@ -87,11 +89,10 @@ class CpSat:
             on_value: Receives each new incumbent and bound.
             tight: Use the full linear relaxation.
             quick: Use little presolve, for small models and short times.
-            workers: Number of workers; None for the run's default.
         """
         from kubestow.solver.cpsat.solution_callback import SolutionCallback
 
-        solver = self._solver(seconds, tight=tight, quick=quick, workers=workers)
+        solver = self._solver(seconds, tight=tight, quick=quick)
         bounds: list[float] = []
         solver.best_bound_callback = bounds.append
         callback = SolutionCallback(on_value)

@@ -75,6 +75,15 @@ class _RequestPart:
             self._amounts[kind.id] = kind.amounts(self.request.capacity)
         return self._amounts[kind.id]
 
+    def add(self, kind: DeviceKind) -> bool:
+        """Add a device of a kind to all constraints; return True if it satisfies them, or else change nothing."""
+        for k, constraint in enumerate(self.constraints):
+            if not constraint.add(kind):
+                for other in self.constraints[:k]:
+                    other.values.pop()
+                return False
+        return True
+
     def barred(self, kind: DeviceKind) -> bool:
         """Return True if a gate or an untolerated taint excludes devices of a kind."""
         if kind.id not in self._barred:
@@ -107,6 +116,15 @@ class _ConstraintState:
         return True
 
 
+def _constrain(claim: DemandedClaim, parts: Sequence[_RequestPart]) -> None:
+    """Add the constraints of a claim to its requests."""
+    for constraint in claim.constraints:
+        state = _ConstraintState(constraint)
+        for part in parts:
+            if constraint.about(part.request.name):
+                part.constraints.append(state)
+
+
 class _DeviceSearch:
     def __init__(
         self, inventory: Inventory, matches: DeviceSelecting, claims: Sequence[DemandedClaim], site: Site, books: DeviceBooks
@@ -121,11 +139,7 @@ class _DeviceSearch:
         self.short = {i for view, less in zip(views, short, strict=True) if less for i in view.ids.tolist()}
         self.claims = [[[_RequestPart(part) for part in alternatives] for alternatives in claim.requests] for claim in claims]
         for claim, parts in zip(claims, self.claims, strict=True):
-            for constraint in claim.constraints:
-                state = _ConstraintState(constraint)
-                for part in (part for alternatives in parts for part in alternatives):
-                    if constraint.about(part.request.name):
-                        part.constraints.append(state)
+            _constrain(claim, [part for alternatives in parts for part in alternatives])
         self.picks: list[list[Pick]] = [[] for _ in claims]
         self.holders: dict[int, list[int]] = {}  # unit -> claims
         self.shares: dict[int, int] = {}
@@ -230,12 +244,7 @@ class _DeviceSearch:
         if len(self.picks[c]) + part.count - i > MAX_CLAIM_DEVICES:
             return _TOO_MANY
         if part.listed is not None:
-            if not self._free(c, part, part.listed[i]) or not self._take(c, part, part.listed[i]):
-                return _FAIL
-            result = self._device(c, r, part, i + 1, 0)
-            if result != _DONE:
-                self._give_back(c, part, part.listed[i])
-            return result
+            return self._listed_device(c, r, part, i)
         failed: set[Hashable] = set()
         positions = part.positions
         for p in range(start, len(positions)):
@@ -257,6 +266,16 @@ class _DeviceSearch:
                 return _TOO_MANY
             failed.add(self._alike(at))
         return _FAIL
+
+    def _listed_device(self, c: int, r: int, part: _RequestPart, i: int) -> int:
+        """Take device i of a request for all devices, and find all later ones; see :meth:`_device`."""
+        assert part.listed is not None
+        if not self._free(c, part, part.listed[i]) or not self._take(c, part, part.listed[i]):
+            return _FAIL
+        result = self._device(c, r, part, i + 1, 0)
+        if result != _DONE:
+            self._give_back(c, part, part.listed[i])
+        return result
 
     def _free(self, c: int, part: _RequestPart, at: int) -> bool:
         unit = self.devices[at].unit
@@ -285,13 +304,10 @@ class _DeviceSearch:
             residual = self.books.left
             if device.id in self.short or any(residual[n] - self.used.get(n, 0) < amount for n, amount in device.counters):
                 return False
-        for k, constraint in enumerate(part.constraints):
-            if not constraint.add(kind):
-                for other in part.constraints[:k]:
-                    other.values.pop()
-                if part.listed is not None:
-                    raise AllocationError(f"request {part.request.name}: device {device.name} breaks a constraint of the claim")
-                return False
+        if not part.add(kind):
+            if part.listed is not None:
+                raise AllocationError(f"request {part.request.name}: device {device.name} breaks a constraint of the claim")
+            return False
         amounts: _Amounts = ()
         if kind.shared:
             amounts = part.amounts(kind) or ()

@@ -75,13 +75,14 @@ def bundles(claim: DemandedClaim) -> list[Bundle]:
         joined = [part for part in parts if part[0] & connected]
         parts = [part for part in parts if not part[0] & connected]
         parts.append((set().union(*(p[0] for p in joined)), [*(c for p in joined for c in p[1]), constraint]))
-    listed = []
-    for members, constraints in sorted(parts, key=lambda part: min(part[0])):
-        requests = [claim.requests[i] for i in sorted(members)]
-        if not constraints:
-            requests = [tuple(replace(request, name="", device_class="") for request in ways) for ways in requests]
-        listed.append(Bundle(tuple(requests), tuple(constraints)))
-    return listed
+    return [_bundle(claim, *part) for part in sorted(parts, key=lambda part: min(part[0]))]
+
+
+def _bundle(claim: DemandedClaim, members: set[int], constraints: list[DemandedConstraint]) -> Bundle:
+    requests = [claim.requests[i] for i in sorted(members)]
+    if not constraints:
+        requests = [tuple(replace(request, name="", device_class="") for request in ways) for ways in requests]
+    return Bundle(tuple(requests), tuple(constraints))
 
 
 def modes(bundle: Bundle, site: int, groups: DeviceGroups, books: DeviceBooks, *, broken: bool) -> tuple[list[Mode], bool]:

@@ -12,6 +12,7 @@ from math import lcm
 
 from kubestow.models.devices.demand import DemandedClaim, DemandedRequest
 from kubestow.solver.devices.device_groups import DeviceGroups, wish
+from kubestow.solver.runtime.graph import connected
 
 Claims = tuple[DemandedClaim, ...]
 Amounts = tuple[tuple[str, int], ...]
@@ -89,52 +90,50 @@ class DeviceClusters:
 
     def _cluster(self, requests: Sequence[Claims]) -> None:
         """Join groups by counters and by distinguishing attributes, and number the structures of the clusters."""
-        read = sorted({constraint.attribute for claims in requests for claim in claims for constraint in claim.constraints})
+        values = self._values({constraint.attribute for claims in requests for claim in claims for constraint in claim.constraints})
+        telling = {key: members for key, members in values.items() if len(members) < len(self.groups) or key[0] == "counter"}
+        static = self._static()
+        linked = connected(telling.values(), range(len(self.groups)))
+        self.members = [sorted(members, key=lambda g: (repr(static[g]), g)) for members in linked]
+        self.cluster_of = {g: c for c, members in enumerate(self.members) for g in members}
+        self.place_of = {g: i for members in self.members for i, g in enumerate(members)}
+        self.owned: list[list[int]] = []  # counters of each cluster, in the order of its groups
+        attributes = {key: members for key, members in telling.items() if key[0] != "counter"}
+        built = [self._structure(members, static, attributes) for members in self.members]
+        numbered = {each: i for i, each in enumerate(dict.fromkeys(built))}
+        self.built = [numbered[each] for each in built]  # the same number for clusters with the same structure
+
+    def _values(self, read: set[str]) -> dict[tuple[object, ...], list[int]]:
+        """Return the groups that use each counter, or have each value of the attributes ``read``."""
         values: dict[tuple[object, ...], list[int]] = {}
         for g, group in enumerate(self.groups):
             for counter, _ in self.uses[g]:
                 values.setdefault(("counter", counter), []).append(g)
-            for name in read:
-                if name in group.kind.attributes:
-                    type_, entries = group.kind.attributes[name]
-                    for entry in entries:
-                        values.setdefault((name, type_, entry), []).append(g)
-        leader = list(range(len(self.groups)))
+            for name in sorted(read & group.kind.attributes.keys()):
+                type_, entries = group.kind.attributes[name]
+                for entry in entries:
+                    values.setdefault((name, type_, entry), []).append(g)
+        return values
 
-        def root(g: int) -> int:
-            while leader[g] != g:
-                g = leader[g]
-            return g
-
-        telling = {key: members for key, members in values.items() if len(members) < len(self.groups) or key[0] == "counter"}
-        for members in telling.values():
-            for g in members[1:]:
-                leader[root(g)] = root(members[0])
+    def _static(self) -> list[tuple[object, ...]]:
+        """Return what distinguishes each group by itself: the requests that it serves, its capacity and its devices."""
         options = [option for each in self.options.values() for claim in each for alternatives in claim for option in alternatives]
         served = [dict(option.groups) for option in options]
         every = any(option.request.count is None for option in options)
-        static = [
+        return [
             (tuple(each.get(g) for each in served), tuple(sorted(self.capacity[g].items())), len(group.units) if every else 0)
             for g, group in enumerate(self.groups)
         ]
-        members_of: dict[int, list[int]] = {}
-        for g in range(len(self.groups)):
-            members_of.setdefault(root(g), []).append(g)
-        self.members = [sorted(members, key=lambda g: (repr(static[g]), g)) for members in members_of.values()]
-        self.cluster_of = {g: c for c, members in enumerate(self.members) for g in members}
-        self.place_of = {g: i for members in self.members for i, g in enumerate(members)}
-        self.owned: list[list[int]] = []  # counters of each cluster, in the order of its groups
-        built: list[tuple[object, ...]] = []
-        for members in self.members:
-            numbers: dict[tuple[object, ...], int] = {}
-            shape: list[object] = []
-            owned: dict[int, int] = {}
-            for g in members:
-                uses = tuple((owned.setdefault(counter, len(owned)), amount) for counter, amount in self.uses[g])
-                mine = [key for key in telling if key[0] != "counter" and g in telling[key]]
-                same = tuple((key[0], numbers.setdefault(key, len(numbers))) for key in mine)
-                shape.append((static[g], uses, same))
-            self.owned.append(list(owned))
-            built.append(tuple(shape))
-        numbered = {each: i for i, each in enumerate(dict.fromkeys(built))}
-        self.built = [numbered[each] for each in built]  # the same number for clusters with the same structure
+
+    def _structure(
+        self, members: Sequence[int], static: Sequence[tuple[object, ...]], attributes: Mapping[tuple[object, ...], Sequence[int]]
+    ) -> tuple[object, ...]:
+        """Return the structure of a cluster, and append its counters to ``owned``."""
+        numbers: dict[tuple[object, ...], int] = {}
+        shape, owned = [], dict[int, int]()
+        for g in members:
+            uses = tuple((owned.setdefault(counter, len(owned)), amount) for counter, amount in self.uses[g])
+            same = tuple((key[0], numbers.setdefault(key, len(numbers))) for key, having in attributes.items() if g in having)
+            shape.append((static[g], uses, same))
+        self.owned.append(list(owned))
+        return tuple(shape)

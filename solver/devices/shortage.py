@@ -98,25 +98,29 @@ def why_not(state: DeviceState, claims: Sequence[DemandedClaim], n: int) -> tupl
     error = state.error(tuple(claims), n)
     if error is not None:
         return claims_asked(claims), _cut(error)
-    broken = state.inventory.broken(state.inventory.site(n))
     for claim, alternatives in _choices(claims):
-        best = None
-        for request in alternatives:
-            try:
-                counts = available(state, claim, request, n)
-            except CelError as problem:
-                return asked(claim, request), _cut(str(problem))
-            wanted = request.count if request.count is not None else max(1, counts.open)
-            if counts.free >= wanted and (counts.alike is None or counts.alike >= wanted):
-                break
-            best = best or (asked(claim, request), broken if broken is not None and not counts.total else _short(request, counts))
-        else:
-            if best is not None:
-                return best
+        unserved = _unserved(state, claim, alternatives, n)
+        if unserved is not None:
+            return unserved
     constrained = any(claim.constraints for claim in claims)
     if len(claims) == 1 and len(claims[0].requests) == 1:
         return claims_asked(claims), "no such set is free" if constrained else "not free together"
     return claims_asked(claims), "not free together" + (" under the constraints" if constrained else "")
+
+
+def _unserved(state: DeviceState, claim: DemandedClaim, alternatives: Sequence[DemandedRequest], n: int) -> tuple[str, str] | None:
+    """Return the first alternative of a request and why it is not served on node n. None if one of them is."""
+    broken, best = state.inventory.broken(state.inventory.site(n)), None
+    for request in alternatives:
+        try:
+            counts = available(state, claim, request, n)
+        except CelError as problem:
+            return asked(claim, request), _cut(str(problem))
+        wanted = request.count if request.count is not None else max(1, counts.open)
+        if counts.free >= wanted and (counts.alike is None or counts.alike >= wanted):
+            return None
+        best = best or (asked(claim, request), broken if broken is not None and not counts.total else _short(request, counts))
+    return best
 
 
 def _cut(error: str) -> str:

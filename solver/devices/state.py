@@ -223,14 +223,19 @@ def _memo(inventory: Inventory) -> _Memo:
     for s, site in enumerate(inventory.sites):
         for v in site.views:
             memo.sites[v].append(s)
+    memo.joined = _joined(inventory)
+    return memo
+
+
+def _joined(inventory: Inventory) -> bool:
+    """Return True if several nodes share a device or a counter."""
     seen: dict[Hashable, set[int]] = {}
     for s, site in enumerate(inventory.sites):
         for i in inventory.serving(site).tolist():
             for thing in (("unit", inventory.devices[i].unit), *(("counter", c) for c, _ in inventory.devices[i].counters)):
                 seen.setdefault(thing, set()).add(s)
     crowded = {s for s, nodes in enumerate(np.bincount(inventory.site_of, minlength=len(inventory.sites)).tolist()) if nodes > 1}
-    memo.joined = any(len(sites) > 1 or not crowded.isdisjoint(sites) for sites in seen.values())
-    return memo
+    return any(len(sites) > 1 or not crowded.isdisjoint(sites) for sites in seen.values())
 
 
 def _traits(inventory: Inventory, view: View, kinds: Ids) -> Hashable:

@@ -8,7 +8,7 @@ and the order of construction treat them like CPU.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import floor, gcd, lcm
 from typing import Final
@@ -61,10 +61,8 @@ class _Supply:
                 demands = [[(count, takes[measure]) for count, takes in each if measure in takes] for each in pieces]
                 supplies = [parts.get(measure, []) for parts in amounts_by_site]
                 for unit in self._units(demands, supplies):
-                    demand.append(
-                        np.array([[sum(count * floor(amount / unit) for count, amount in each) for each in demands]], dtype=np.int64)
-                    )
-                    free.append(np.array([[sum(floor(residual / unit) for residual in parts) for parts in supplies]], dtype=np.int64))
+                    demand.append(_row(sum(count * floor(amount / unit) for count, amount in each) for each in demands))
+                    free.append(_row(sum(floor(residual / unit) for residual in parts) for parts in supplies))
         return np.concatenate(demand).T.copy(), np.concatenate(free).T[site_of]
 
     @staticmethod
@@ -153,3 +151,7 @@ class _Supply:
                     seen.add((at, counter))
                     free.setdefault(("counter", at), []).append(max(books.left[counter], Fraction(0)))
         return free
+
+
+def _row(amounts: Iterable[int]) -> Ints:
+    return np.array([list(amounts)], dtype=np.int64)

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
-from kubestow.solver.cpsat.linear_sum import Encodes, Points
+from kubestow.solver.cpsat.linear_sum import MAX_MODEL_SUM, Encodes, Points
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.shapes import SoftTally
 from kubestow.solver.objective.sparse_placement import SparsePlacement
@@ -25,8 +25,6 @@ from kubestow.solver.rules.eligibility import fits
 
 #: Name of the tier.
 DOMAINS: Final = "topologySpread"
-#: Sums stay below this, so that CP-SAT can represent them.
-_MAX_SUM = 2**58
 #: Pods. Up to here every integer gets a tangent, beyond it fewer and fewer. This only loosens the bound.
 _MAX_EXACT_PODS = 64
 
@@ -82,7 +80,7 @@ class DomainEvenness(Strategy):
                 base, variables = int(tally.base[d]), [encoding.x[cell] for cell in cells]
                 high = min(total, sum(int(variable.proto.domain[1]) for variable in variables))
                 worst = high * (high + 2 * base)
-                if points.least - worst < -_MAX_SUM:
+                if points.least - worst < -MAX_MODEL_SUM:
                     raise OverflowError("pods of one domain beyond what CP-SAT can sum")
                 more = model.new_int_var(0, high, "")
                 model.add(encoding.weighted_sum(variables, [1] * len(variables)) == more)

@@ -42,22 +42,13 @@ class Objective:
         self.cluster = cluster
         self.members = families.build(cluster, rules)
         self.terms: list[PreferenceTerm] = sorted((t for f in self.members for t in f.terms), key=lambda term: term.order)
-        self.owned: list[list[int]] = [[] for _ in cluster.classes]
-        self.matching: list[list[int]] = [[] for _ in cluster.classes]
-        for t, term in enumerate(self.terms):
-            for g in term.own:
-                self.owned[g].append(t)
-            for g in term.matches:
-                self.matching[g].append(t)
+        self.owned = _by_class(cluster, (term.own for term in self.terms))
+        self.matching = _by_class(cluster, (term.matches for term in self.terms))
         self.pairs = [t for t, term in enumerate(self.terms) if term.own and term.matches]
         self._paired = set(self.pairs)
         self.tallies: list[SoftTally] = [tally for family in self.members for tally in family.tallies]
-        self.feeds: list[list[int]] = [[] for _ in cluster.classes]
-        self.carried: list[list[int]] = [[] for _ in cluster.classes]
-        for i, tally in enumerate(self.tallies):
-            for g in tally.matches.tolist():
-                self.feeds[g].append(i)
-            self.carried[tally.owners[0]].append(i)
+        self.feeds = _by_class(cluster, (tally.matches.tolist() for tally in self.tallies))
+        self.carried = _by_class(cluster, ([tally.owners[0]] for tally in self.tallies))
         self.involved = frozenset(g for family in self.members for g in family.involved)
         self.containers = next(family for family in self.members if isinstance(family, ContainerAffinity))
         self._rows: dict[tuple[object, ...], Ints] = {}  # shared by classes with equal keys
@@ -117,11 +108,7 @@ class Objective:
             excesses: Result of :meth:`excesses` for all soft spread constraints, if known.
         """
         placed = counts if isinstance(counts, SparsePlacement) else SparsePlacement(counts)
-        found = {family.name: 0 for family in self.members}
-        for g in placed.classes if classes is None else classes:
-            nodes, pods = placed.of(g)
-            for family in self._with_rows(g):
-                found[family.name] += int(family.row(g)[nodes] @ pods)
+        found = self._node_families(placed, placed.classes if classes is None else classes)
         pairs = self.pairs if classes is None else sorted({t for g in classes for t in self.owned[g]} & self._paired)
         for t in pairs:
             found[self.terms[t].family] += self.terms[t].value(placed)
@@ -134,6 +121,15 @@ class Objective:
             found[self.containers.name] += zones.points
         return found
 
+    def _node_families(self, placed: SparsePlacement, classes: Collection[int]) -> dict[str, int]:
+        """Return the raw points per family that depend on one pod and its node."""
+        found = {family.name: 0 for family in self.members}
+        for g in classes:
+            nodes, pods = placed.of(g)
+            for family in self._with_rows(g):
+                found[family.name] += int(family.row(g)[nodes] @ pods)
+        return found
+
     def excesses(self, placed: SparsePlacement, tallies: Iterable[int]) -> dict[int, int]:
         """Return the pods above maxSkew of soft spread constraints, by their indices."""
         return {i: self.tallies[i].excess(self.tallies[i].arriving(placed)) for i in tallies}
@@ -141,3 +137,12 @@ class Objective:
     def total(self, families: dict[str, int]) -> int:
         """Return the weighted sum of the families."""
         return sum(family.multiplier * families[family.name] for family in self.members)
+
+
+def _by_class(cluster: Cluster, concerned: Iterable[Iterable[int]]) -> list[list[int]]:
+    """Return, for each class, the indices of the entries of ``concerned`` that have it."""
+    found: list[list[int]] = [[] for _ in cluster.classes]
+    for i, classes in enumerate(concerned):
+        for g in classes:
+            found[g].append(i)
+    return found

@@ -47,6 +47,11 @@ class PreferenceTerm:
         """True if fixed pods take part."""
         return bool(self.fixed_matched.any() or self.fixed_owned.any())
 
+    def attracted(self, g: int) -> set[int]:
+        """Return the classes whose pods gain points by meeting pods of class g, or the other way round."""
+        owners = {h for h, weight in self.own.items() if weight > 0} if g in self.matches else set()
+        return owners | self.matches if self.own.get(g, 0) > 0 else owners
+
     def static(self, g: int) -> Ints:
         """Return int64[D]: points of one pod of class g with the fixed pods, in both directions."""
         return np.asarray(self.own.get(g, 0) * self.fixed_matched + int(g in self.matches) * self.fixed_owned, dtype=np.int64)

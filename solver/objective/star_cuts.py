@@ -6,7 +6,7 @@ A plane above every integer point of a star bounds attraction and repulsion toge
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from kubestow.solver.ortools import pywraplp
@@ -31,7 +31,7 @@ class Leaf:
     weight: int
     repulsion: int
     high: int
-    total: int
+    total: float
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,14 @@ def planes(repulsion: int, high: int, total: int, leaves: Sequence[Leaf], domain
         return []
     found = []
     for share, shares in ((1.0, 1.0), (0.5, 1.0), (1.0, 0.5)):
-        plane = _plane(repulsion, high, total * share, leaves, [leaf.total * shares for leaf in leaves], domains)
+        scaled = [replace(leaf, total=leaf.total * shares) for leaf in leaves]
+        plane = _plane(repulsion, high, total * share, scaled, domains)
         if plane is not None and plane not in found:
             found.append(plane)
     return found
 
 
-def _plane(repulsion: int, high: int, total: float, leaves: Sequence[Leaf], totals: Sequence[float], domains: int) -> Plane | None:
+def _plane(repulsion: int, high: int, total: float, leaves: Sequence[Leaf], domains: int) -> Plane | None:
     solver = pywraplp.Solver.CreateSolver("GLOP")
     infinity = solver.infinity()
     alpha = solver.NumVar(-infinity, infinity, "")
@@ -85,7 +86,7 @@ def _plane(repulsion: int, high: int, total: float, leaves: Sequence[Leaf], tota
             for b in _sample(leaf.high) if leaf.repulsion else (0, leaf.high):
                 solver.Add(points + b * beta >= b * leaf.weight * a - leaf.repulsion * b * (b - 1))
         solver.Add(alpha * a + gamma - sum(best) >= -repulsion * a * (a - 1))
-    solver.Minimize(alpha * total + gamma * domains + sum(beta * t for beta, t in zip(betas, totals, strict=True)))
+    solver.Minimize(alpha * total + gamma * domains + sum(beta * leaf.total for beta, leaf in zip(betas, leaves, strict=True)))
     if solver.Solve() != pywraplp.Solver.OPTIMAL:
         return None
     return _exact(

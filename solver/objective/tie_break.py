@@ -24,7 +24,7 @@ from kubestow.models.kube import quantity
 from kubestow.models.kube.objects import Pod, controller_of
 from kubestow.models.snapshot.scope import is_mirror
 from kubestow.models.snapshot.snapshot import InputError
-from kubestow.solver.cpsat.linear_sum import Encodes, Points
+from kubestow.solver.cpsat.linear_sum import MAX_MODEL_SUM, Encodes, Points
 from kubestow.solver.objective.sparse_placement import cells
 
 #: (start, width) of the linear pieces of f, in thousandths. Each width is a multiple of the previous one.
@@ -35,10 +35,7 @@ MAX_UTILISATION = 1_000_000
 MIN_MEMORY_BYTES = 16 * 2**20
 #: Thousandths. Sums of prices over millions of nodes fit into 64 bits.
 _MAX_PRICE = 10**12
-#: Rows stay below this, so that CP-SAT can sum them.
-_MAX_ROW_SUM = 2**58
 _COLUMNS = 2  # cpu and memory are the first resources
-_MAX_INT64 = 2**63 - 1
 
 
 def bend(u: Ints) -> Ints:
@@ -105,7 +102,7 @@ class SpreadStrategy(Strategy):
         whole = cluster.allocatable[:, :width]
         self.total = np.where(whole < np.array([1, MIN_MEMORY_BYTES])[:width], 0, whole)
         more = cluster.fixed_supposed[:, :width]
-        self.used = np.minimum(np.maximum(whole - cluster.free[:, :width], 0), _MAX_INT64 - more) + more
+        self.used = np.minimum(np.maximum(whole - cluster.free[:, :width], 0), np.iinfo(np.int64).max - more) + more
         self.demand = cluster.demand[:, :width] + cluster.supposed[:, :width]
 
     def _load(self, used: Ints, total: Ints | None = None) -> Ints:
@@ -240,7 +237,7 @@ class SpreadStrategy(Strategy):
             load = model.new_int_var(now, upper, "")
             # Divide by the common factor of demands and total. Usage is rounded up, which changes nothing for integers.
             unit = gcd(total, *(1000 * int(self.demand[g, r]) for g in asking))
-            if total // unit * upper > _MAX_ROW_SUM:
+            if total // unit * upper > MAX_MODEL_SUM:
                 raise OverflowError("utilisation beyond what CP-SAT can sum")
             weights = [1000 * int(self.demand[g, r]) // unit for g in asking]
             requested = encoding.weighted_sum([encoding.x[g, n] for g in asking], weights)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver import rules
 from kubestow.solver.cpsat.linear_sum import Points
-from kubestow.solver.cpsat.run import CpSat, add_hint
+from kubestow.solver.cpsat.run import MAX_TIGHT_VARIABLES, CpSat, add_hint
 from kubestow.solver.ortools import cp_model
 from kubestow.solver.rebalance.problem.end_state import steps_to
 from kubestow.solver.rebalance.problem.problem import Step
@@ -25,8 +25,6 @@ from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.rebalance.waves.wave_limit import within_waves
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Variables up to which tiers are solved with the full linear relaxation.
-MAX_TIGHT_VARIABLES = 2_000
 #: Fraction of the remaining time that the model may take for one end state.
 MODEL_TIME_FRACTION = 0.6
 #: Fraction of the remaining time for finding the order of one end state's steps.

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from kubestow.solver.runtime.deadline import Deadline
+from kubestow.solver.runtime.deadline import UNLIMITED_SECONDS, Deadline
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.progress_trace import ProgressReporter
+from kubestow.solver.runtime.time_slice import TimeSlice
 
 #: Minimum number of seconds for a part of the work, because a time limit must be positive.
 MIN_PART_SECONDS = 0.05
@@ -56,6 +57,15 @@ class RunContext:
     def until(self, deadline: Deadline) -> RunContext:
         """Return the same context with another deadline."""
         return replace(self, deadline=deadline)
+
+    def slice(
+        self, fraction: float = 1.0, *, cap: float = UNLIMITED_SECONDS, charge: float = 0.0, patience: int | None = None
+    ) -> TimeSlice:
+        """Return a slice of the remaining time, capped at ``cap`` seconds before the fraction is taken.
+
+        ``charge`` and ``patience``: see :class:`kubestow.solver.runtime.time_slice.TimeSlice`."""
+        remaining = self.deadline.remaining()
+        return TimeSlice(self.deadline, self.stop, remaining - min(remaining, cap) * fraction, charge, patience)
 
     @property
     def phase(self) -> str:

@@ -18,6 +18,9 @@ from kubestow.solver.search.unit_moves import UnitMoves
 
 #: Start temperature, as a fraction of the largest weight of the objective.
 START_TEMPERATURE = 0.5
+#: Start temperature where most pods are in good places already.
+WARM_TEMPERATURE = START_TEMPERATURE / 10
+MAX_SWEEPS = 400  #: Sweeps over the pods after which annealing ends.
 #: End temperature, as a fraction of the same weight.
 END_TEMPERATURE = 0.003
 #: Highest temperature for ejections, as a fraction of the same weight. Ejections would cool a hotter search too early.
@@ -29,17 +32,15 @@ def anneal(
     progress: Callable[[], float],
     *,
     hot: float = START_TEMPERATURE,
-    cold: float = END_TEMPERATURE,
     only: Collection[int] | None = None,
     on_better: Callable[[int], None] | None = None,
 ) -> int:
-    """Anneal from temperature ``hot`` to ``cold`` until ``progress`` returns 1, and end at the best placement found.
+    """Anneal from temperature ``hot`` to END_TEMPERATURE until ``progress`` returns 1, and end at the best placement found.
 
     Args:
         search: The state, which is changed.
         progress: Returns the progress from 0 to 1. Called once per ``search.block`` moves.
         hot: Start temperature, as a fraction of :meth:`LocalSearch.scale`.
-        cold: End temperature, as a fraction of the same scale.
         only: Classes whose pods may move; None for all.
         on_better: Called with the points gained so far when they increase.
 
@@ -55,7 +56,7 @@ def anneal(
     scale, order, position = search.scale(), np.array(pods), len(pods)
     warm = scale * MAX_EJECTION_TEMPERATURE
     while (share := progress()) < 1:
-        temperature = scale * hot * (cold / hot) ** share
+        temperature = scale * hot * (END_TEMPERATURE / hot) ** share
         exponential = search.rng.standard_exponential((search.block, search.cluster.n_nodes), dtype=np.float32)
         moves = iter(np.log(exponential + TINY) * -temperature)  # Gumbel's distribution
         for noise in moves:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
 
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.search.local_search import LocalSearch
@@ -22,18 +24,14 @@ class SearchClock:
 
     def of(self, search: LocalSearch, seconds: float, sweeps: float) -> Callable[[], float]:
         """Return a function that yields the progress of a search, given its limits in seconds and in sweeps over the pods."""
-        started, blocks = time.monotonic(), 0
         planned_blocks = max(1.0, sweeps * len(search.pairs) / search.block)
-        cost = search.block * self._move
+        return partial(self._progress, time.monotonic(), count(), max(seconds, 1e-3), planned_blocks, search.block * self._move)
 
-        def share() -> float:
-            nonlocal blocks
-            blocks += 1
-            spent = time.monotonic() - started
-            if self.context.options.deterministic:
-                spent = (blocks - 1) * cost
-                self.context.deadline.charge(cost)
-            done = max((blocks - 1) / planned_blocks, spent / max(seconds, 1e-3))
-            return 1.0 if self.context.stop.is_set() else done
-
-        return share
+    def _progress(self, started: float, blocks: Iterator[int], seconds: float, planned_blocks: float, cost: float) -> float:
+        """Charge one block of moves. Return the progress before it, from 0 to 1."""
+        done = next(blocks)
+        spent = time.monotonic() - started
+        if self.context.options.deterministic:
+            spent = done * cost
+            self.context.deadline.charge(cost)
+        return 1.0 if self.context.stop.is_set() else max(done / planned_blocks, spent / seconds)

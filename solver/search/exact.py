@@ -11,7 +11,7 @@ from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_, find_order
 from kubestow.solver.cpsat.linear_sum import Points
 from kubestow.solver.cpsat.model import PlacementModel
-from kubestow.solver.cpsat.run import CpSat, OnValue, add_hint
+from kubestow.solver.cpsat.run import MAX_TIGHT_VARIABLES, CpSat, OnValue, add_hint
 from kubestow.solver.objective import encoding as objective_encoding
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.tie_break import Strategy
@@ -19,9 +19,6 @@ from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Variables. Smaller feasibility problems use the full linear relaxation, which perfect packings need. Larger ones are solved faster
-#: without it.
-MAX_TIGHT_VARIABLES = 2_000
 #: A tier is first searched among placements that leave at most 1 / this of its pods unplaced: a narrow search without a hint finds
 #: near-perfect placements sooner than improving on a greedy one.
 NARROW_SEARCH_DIVISOR = 50

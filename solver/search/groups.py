@@ -18,12 +18,13 @@ from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.sparse_placement import SparsePlacement
-from kubestow.solver.search.annealing import END_TEMPERATURE, START_TEMPERATURE, anneal
+from kubestow.solver.search.annealing import START_TEMPERATURE, WARM_TEMPERATURE, anneal
 from kubestow.solver.search.clock import SearchClock
 from kubestow.solver.search.displacement import Displacement
 from kubestow.solver.search.local_search import LocalSearch
 from kubestow.solver.search.outcome import SoftOutcome
 from kubestow.solver.search.parameters import PARAMETERS
+from kubestow.solver.search.turns import TURN_SECONDS
 
 ALONE_SWEEPS = 150  #: Sweeps over the pods when a group is annealed alone.
 
@@ -62,16 +63,17 @@ class ClassGroups:
         Returns:
             False if no group was left to bound.
         """
-        started, gained, components = self._remaining(), 0, self._groups
+        time, gained, components = self._context.slice(cap=seconds), 0, self._groups
+        end = self._remaining() - time_limit
         lost = self._losses(self._search.counts)
         waiting = {i for i, c in enumerate(components) if lost[i] > 0 and not c.proved}
         if not waiting:
             return False
-        while waiting and not self._context.over() and started - self._remaining() < seconds:
+        while waiting and not time.is_over():
             i = max(sorted(waiting), key=lambda i: (components[i].fresh, _unknown(components[i], lost[i]) / components[i].slice))
             component, value, looked = components[i], self._value(components[i]), components[i].modelled
             rows = self._search.counts[component.classes]
-            self._components.solve(component, self._cpsat, min(component.slice, time_limit - (started - self._remaining())), rows, value)
+            self._components.solve(component, self._cpsat, min(component.slice, self._remaining() - end), rows, value)
             if not self._many:
                 self.improve_alone(component)
             component.slice *= 2 if looked else 1
@@ -94,8 +96,8 @@ class ClassGroups:
 
         No group starts later than ``seconds`` after the call.
         """
-        started, gained, lost = self._remaining(), 0, self._losses(self._search.counts)
-        while self.waiting and not self._context.over() and started - self._remaining() < seconds:
+        time, gained, lost = self._context.slice(cap=seconds), 0, self._losses(self._search.counts)
+        while self.waiting and not time.is_over():
             i = max(sorted(self.waiting), key=lambda i: lost[i])
             self.waiting.discard(i)
             gained += self._move(self._groups[i], self._value(self._groups[i])) if lost[i] > 0 else 0
@@ -108,11 +110,11 @@ class ClassGroups:
         Each is tried near its current nodes, then at its best known placement, with more time for others to settle in
         every round. No group starts later than ``seconds`` after the call.
         """
-        started, gained, losing = self._remaining(), 0, self._losing()
+        time, gained, losing = self._context.slice(cap=seconds), 0, self._losing()
         unsettled = losing
         while unsettled:
             for component in unsettled:
-                if self._context.over() or started - self._remaining() >= seconds:
+                if time.is_over():
                     return True
                 value = self._value(component)
                 seed = self._settling + component.classes[0]
@@ -225,13 +227,12 @@ class ClassGroups:
         before = search.counts.copy()
         base = o.total(o.families(before))
         if search.force(component.classes, counts):
-            seconds = min(self._parameters.settle_seconds, self._remaining() * self._parameters.anneal_fraction)
+            seconds = min(TURN_SECONDS, self._remaining() * self._parameters.anneal_fraction)
             moving = search.mobile.difference(component.classes) if stay else None
             anneal(
                 search,
                 self._clock.of(search, seconds, self._settling),
-                hot=START_TEMPERATURE / 10,
-                cold=END_TEMPERATURE,
+                hot=WARM_TEMPERATURE,
                 only=moving,
             )
             gain = o.total(o.families(search.counts)) - base

@@ -178,17 +178,17 @@ class LocalSearch:
         self._since.clear()
         self.pairs = self._list()
 
-    def even_out(self, costs: PodCosts | None, progress: Callable[[], float], *, domains: bool = False) -> bool:
+    def even_out(self, costs: PodCosts | None, over: Callable[[], bool], *, domains: bool = False) -> bool:
         """Move single pods to cheaper nodes without losing preferences. Return whether any pod moved.
 
-        Stop when no pod can move or ``progress`` returns 1. An emptier domain of a soft spread constraint counts before
+        Stop when no pod can move or ``over`` returns True. An emptier domain of a soft spread constraint counts before
         ``costs``. With ``domains``, only pods that find such a domain move."""
         moved_ever, moved = False, True
         least_crowding: dict[int, int | None] = {}  # least crowding of nodes with room, by class; valid until a pod moves
         while moved:
             moved = False
             for pod, (g, home) in enumerate(self.pairs):
-                if pod % BLOCK_MOVES == 0 and progress() >= 1:
+                if pod % BLOCK_MOVES == 0 and over():
                     return moved_ever
                 if domains:
                     if g not in least_crowding:
@@ -276,11 +276,25 @@ class LocalSearch:
         self._put_all(cells, -1)
         put: dict[tuple[int, int], int] = {}
 
-        def place(g: int, n: int, k: int = 1) -> None:
+        def place(g: int, n: int, k: int) -> None:
             self.put(g, n, k)
             put[g, n] = put.get((g, n), 0) + k
 
-        waiting = []
+        for g, _ in self._place_at(classes, target, place):
+            allowed = self.allowed(g, None)
+            if not allowed.any():
+                break
+            place(g, int(np.argmax(np.where(allowed, self.soft.gain(g), np.iinfo(np.int64).min))), 1)
+        else:
+            if (gain := self._points(connected) - before) > 0:
+                return gain
+        self._put_all(put, -1)
+        self._put_all(cells, 1)
+        return None
+
+    def _place_at(self, classes: Sequence[int], target: Ints, place: Callable[[int, int, int], None]) -> list[tuple[int, int]]:
+        """Place pods at their targets, int64[len(classes), N]. Return the (class, node) of those that cannot be there."""
+        waiting: list[tuple[int, int]] = []
         for g, row in zip(classes, target, strict=True):
             room = self.fit.room(g)
             for n in np.flatnonzero(row).tolist():
@@ -293,21 +307,11 @@ class LocalSearch:
             remaining = []
             for g, n in waiting:
                 if self.fit.admits(g, n) and self.allowed(g, None)[n]:
-                    place(g, n)
+                    place(g, n, 1)
                 else:
                     remaining.append((g, n))
             moved, waiting = len(remaining) < len(waiting), remaining
-        for g, _ in waiting:
-            allowed = self.allowed(g, None)
-            if not allowed.any():
-                break
-            place(g, int(np.argmax(np.where(allowed, self.soft.gain(g), np.iinfo(np.int64).min))))
-        else:
-            if (gain := self._points(connected) - before) > 0:
-                return gain
-        self._put_all(put, -1)
-        self._put_all(cells, 1)
-        return None
+        return waiting
 
     def _points(self, classes: Sequence[int]) -> int:
         """Return the weighted points of classes that nothing ties to others."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ids, Ints, single
+from kubestow.solver.search import unit_moves
 from kubestow.solver.search.local_search import LocalSearch
 
 
@@ -24,7 +25,6 @@ class NeighbourhoodParameters:
         min_variables: Smallest number of model variables.
         grow_factor: Growth of the size after a neighbourhood solved to optimality.
         shrink_factor: Factor on the size after any other.
-        max_group_pods: Larger closed groups of affinity are not moved together.
         sampled_classes: Classes examined for their loss, per draw.
         learning_rate: Weight of the latest gain in a kind's weight, from 0 to 1.
         min_chance: Least chance of a kind.
@@ -35,7 +35,6 @@ class NeighbourhoodParameters:
     min_variables: float = 60.0
     grow_factor: float = 1.05
     shrink_factor: float = 0.8
-    max_group_pods: int = 400
     sampled_classes: int = 60
     learning_rate: float = 0.2
     min_chance: float = 0.05
@@ -235,7 +234,7 @@ class Neighbourhoods:
         """Return the classes to take out together with a class, because their pods may depend on it. None if some cannot move."""
         if g not in self._groups:
             group = self.search.standing(g)
-            fine = all(self.search.loose(h) for h in group) and int(self.search.counts[group].sum()) <= PARAMETERS.max_group_pods
+            fine = all(self.search.loose(h) for h in group) and int(self.search.counts[group].sum()) <= unit_moves.PARAMETERS.max_pods
             self._groups[g] = group if fine else None
         return self._groups[g]
 

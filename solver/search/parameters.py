@@ -20,17 +20,12 @@ class PreferenceSearchParameters:
         charged_fraction: Fraction of the price of room charged while annealing starts. At the full price, pods that gain
             exactly their charge may leave as well.
         groups_fraction: Time fraction for groups.
-        anneal_sweeps: Sweeps over the pods after which annealing ends.
         anneal_seconds: Seconds after which annealing ends.
         settle_sweeps: Sweeps in which other pods settle after a group has moved.
-        settle_seconds: Seconds for the same.
         move_seconds: Deterministic seconds charged for one move on a small cluster.
-        turn_seconds: Seconds of a turn with few pods.
         bounding_fraction: Fraction of the turns' time for groups while most of the gap may be unknown.
         later_bounding_fraction: The same afterwards.
-        explore_interval: In every Nth turn, try a move other than the one with the best gain rate.
-        many_pods: A turn gets another ``turn_seconds`` per this many pods, because adopting a result takes time too. In larger instances,
-            groups come before annealing.
+        many_pods: In larger instances, groups come before annealing.
         large_groups_fraction: In larger instances, fraction of a turn for groups.
         large_hot_fraction: In larger instances, start temperature, relative to START_TEMPERATURE, for annealing groups below their bounds
             in the rest of the turn.
@@ -47,15 +42,11 @@ class PreferenceSearchParameters:
     anneal_fraction: float = 0.25
     charged_fraction: float = 0.8
     groups_fraction: float = 0.4
-    anneal_sweeps: int = 400
     anneal_seconds: float = 20.0
     settle_sweeps: int = 6
-    settle_seconds: float = 3.0
     move_seconds: float = 1e-5
-    turn_seconds: float = 3.0
     bounding_fraction: float = 0.85
     later_bounding_fraction: float = 0.33
-    explore_interval: int = 3
     many_pods: int = LARGE_INSTANCE_PODS
     large_groups_fraction: float = 0.6
     large_hot_fraction: float = 0.04

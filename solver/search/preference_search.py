@@ -5,7 +5,6 @@ if alone also bound the whole. Models of moderate size get part of the time as a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -24,18 +23,17 @@ from kubestow.solver.objective.tie_break import Strategy
 from kubestow.solver.rules.eligibility import fits
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.search.annealing import START_TEMPERATURE, anneal, charged
+from kubestow.solver.search.annealing import MAX_SWEEPS, START_TEMPERATURE, WARM_TEMPERATURE, anneal, charged
 from kubestow.solver.search.clock import SearchClock
 from kubestow.solver.search.exact import SoftModel
 from kubestow.solver.search.exchange import GroupFound, Peer, PlacementFound
 from kubestow.solver.search.groups import ClassGroups
-from kubestow.solver.search.lns import Lns
 from kubestow.solver.search.local_search import LocalSearch
 from kubestow.solver.search.outcome import MAX_SOFT_MODEL_VARIABLES, SoftOutcome, StartPlacement
 from kubestow.solver.search.parameters import PARAMETERS
+from kubestow.solver.search.preference_moves import PreferenceMoves
 from kubestow.solver.search.second_search import SECOND_LIMITS, FirstSearch, SecondSearch
-
-Turn = Callable[[float, float], bool]
+from kubestow.solver.search.turns import GROUPS, TURN_SECONDS, TurnScheduler, turn_seconds
 
 
 class PreferenceSearch:
@@ -189,11 +187,11 @@ class PreferenceSearch:
 
     def _anneal(self, best: SoftOutcome, components: Components, search: LocalSearch) -> None:
         seconds = min(self.parameters.anneal_seconds, self._remaining() * self.parameters.anneal_fraction)
-        sweeps, hot = self.parameters.anneal_sweeps, START_TEMPERATURE
+        sweeps, hot = MAX_SWEEPS, START_TEMPERATURE
         if components.prices is not None:
             seconds, sweeps = seconds / 2, sweeps // 2
             self._anneal_charged(best, search, components.prices, self._clock.of(search, seconds, sweeps), START_TEMPERATURE)
-            hot = START_TEMPERATURE / 10
+            hot = WARM_TEMPERATURE
         clock, base = self._clock.of(search, seconds, sweeps), self._value(best, search)
         value = base
 
@@ -236,10 +234,10 @@ class PreferenceSearch:
 
     def _settle(self, best: SoftOutcome, components: Components, sweeps: int) -> None:
         search = self._local_search(best, components)
-        seconds = min(self.parameters.settle_seconds, self._remaining() * self.parameters.anneal_fraction)
+        seconds = min(TURN_SECONDS, self._remaining() * self.parameters.anneal_fraction)
         if components.prices is not None:
-            self._anneal_charged(best, search, components.prices, self._clock.of(search, seconds, sweeps), START_TEMPERATURE / 10)
-        anneal(search, self._clock.of(search, seconds, sweeps), hot=START_TEMPERATURE / 10)
+            self._anneal_charged(best, search, components.prices, self._clock.of(search, seconds, sweeps), WARM_TEMPERATURE)
+        anneal(search, self._clock.of(search, seconds, sweeps), hot=WARM_TEMPERATURE)
         self._adopt(best, search.counts)
 
     # --- groups ------------------------------------------------------------------------------------------------------------------
@@ -249,77 +247,48 @@ class PreferenceSearch:
         gained most per second in its last turn, or sometimes another move. Turns change the state of ``search``, which is
         adopted if it has a bind order."""
         self.engine = "exact" if self.options.engine == "exact" else "lns"
-        length = self.parameters.turn_seconds * (1 + int(self.cluster.count.sum()) / self.parameters.many_pods)
+        length = turn_seconds(int(self.cluster.count.sum()))
         groups = ClassGroups(components, search, self.objective, self.cpsat, self._clock)
         groups.waiting = self._waiting
         if self._second:
             groups.on_look = lambda i: self._peer.send(GroupFound.of(i, components.found[i]))
-        kinds = self._kinds(best, groups, search)
-        rates = dict.fromkeys(kinds, float("inf"))
-        began, bounding, turn = self._remaining(), 0.0, 0
-        while rates and not self._finished(best) and (remaining := self._remaining() - until - self._adoption_seconds) > 0:
-            others = sorted((name for name in rates if name != "groups"), key=lambda name: -rates[name])
-            unknown = groups.worth_bounding(best)
-            if self._second:  # the gap of a merely constructed placement is unknown; groups that gain nothing can wait
-                unknown = (unknown or not self._received) and rates.get("groups", 0.0) > 0
-            share = self.parameters.bounding_fraction if unknown else self.parameters.later_bounding_fraction
-            due = bool(groups.waiting) if self._peer.bounds else bounding <= share * (began - self._remaining()) + length / 2
-            if "groups" in rates and (not others or due):
-                name = "groups"
-            else:
-                turn += 1
-                name = others[turn // self.parameters.explore_interval % len(others) if turn % self.parameters.explore_interval == 0 else 0]
+        moves = PreferenceMoves(
+            best, search, groups, self.cpsat, self._clock, self._peer, self.parameters, self._many, lambda: self._value(best, search)
+        )
+        runs = moves.by_name(groups_only=self.engine == "exact")
+        turns = TurnScheduler(runs)
+        began, bounding = self._remaining(), 0.0
+        while turns.rates and not self._finished(best) and (remaining := self._remaining() - until - self._adoption_seconds) > 0:
+            fraction = self._bounding_fraction(best, groups, turns.rates.get(GROUPS, 0.0))
+            due = bool(groups.waiting) if self._peer.bounds else bounding <= fraction * (began - self._remaining()) + length / 2
+            name = turns.next(groups_due=due)
             gap, started = best.bound - best.value, self._remaining()
-            if not kinds[name](min(length, remaining), remaining):
-                rates[name] = 0.0
+            if not runs[name](min(length, remaining), remaining):
+                turns.note(name, 0.0, 0.0)
                 if not (name == "moves" and self._peer.bounds):  # new results for groups may give it work
-                    del rates[name]
+                    turns.retire(name)
                 continue
-            taking = self._remaining()
-            if not self._adopt(best, search.counts):
-                search.go_to(best.counts)
-            self._adoption_seconds = max(self._adoption_seconds, taking - self._remaining())
-            self._exchange(best, components)
-            if (search.counts != best.counts).any():
-                search.go_to(best.counts)
+            self._end_turn(best, components, search)
             seconds = started - self._remaining()
-            bounding += seconds if name == "groups" else 0
-            rates[name] = (gap - best.bound + best.value) / max(seconds, 1e-3)
+            bounding += seconds if name == GROUPS else 0
+            turns.note(name, gap - best.bound + best.value, seconds)
 
-    def _kinds(self, best: SoftOutcome, groups: ClassGroups, search: LocalSearch) -> dict[str, Turn]:
-        """Return the turns by name. A turn gets the seconds when it should end and when it must; False: nothing is left to do."""
-        lns = Lns(search, self.cpsat)
+    def _bounding_fraction(self, best: SoftOutcome, groups: ClassGroups, rate: float) -> float:
+        """Return the fraction of the turns for groups, whose last one gained ``rate`` points per second."""
+        unknown = groups.worth_bounding(best)
+        if self._second:  # the gap of a merely constructed placement is unknown; groups that gain nothing can wait
+            unknown = (unknown or not self._received) and rate > 0
+        return self.parameters.bounding_fraction if unknown else self.parameters.later_bounding_fraction
 
-        def settle(seconds: float, hot: float, only: set[int] | None = None) -> bool:
-            base = self._value(best, search)
-            clock = self._clock.of(search, seconds, self.parameters.anneal_sweeps)
-            anneal(search, clock, hot=hot, only=only, on_better=lambda gain: self._report(base + gain, best.bound))
-            return bool(search.pairs)
-
-        def neighbourhoods(seconds: float, _: float) -> bool:
-            floor, base = self._remaining() - seconds, best.value
-            lns.improve(lambda: self._remaining() <= floor, lambda gain: self._report(base + gain, best.bound))
-            return bool(search.pairs)
-
-        def bound(seconds: float, time_limit: float) -> bool:
-            if self._peer.bounds:
-                if not (groups.waiting or search.pairs):
-                    time.sleep(self.parameters.poll_seconds)  # wait for a message of the other search
-                groups.place(best, seconds)
-                return True
-            if not self._many:
-                return groups.bound(best, seconds, time_limit)
-            until = self._remaining() - min(seconds, time_limit)  # adopting a result takes long, so pods settle in the same turn
-            more = groups.bound(best, seconds * self.parameters.large_groups_fraction, time_limit)
-            settle(self._remaining() - until, START_TEMPERATURE * self.parameters.large_hot_fraction, groups.losing())
-            return more
-
-        turns: dict[str, Turn] = {"groups": bound}
-        if self.engine == "lns" and search.pairs:
-            turns["neighbourhoods"] = neighbourhoods  # first, because annealing has exhausted moves of single pods
-            turns |= {} if self._many else {"moves": lambda seconds, _: groups.move_again(best, seconds)}
-            turns["anneal"] = lambda seconds, _: settle(seconds, START_TEMPERATURE / 10)
-        return turns
+    def _end_turn(self, best: SoftOutcome, components: Components, search: LocalSearch) -> None:
+        """Adopt the result of a turn, or return to the incumbent, and exchange results with the other search."""
+        taking = self._remaining()
+        if not self._adopt(best, search.counts):
+            search.go_to(best.counts)
+        self._adoption_seconds = max(self._adoption_seconds, taking - self._remaining())
+        self._exchange(best, components)
+        if (search.counts != best.counts).any():
+            search.go_to(best.counts)
 
     def _remaining(self) -> float:
         return self.deadline.remaining()

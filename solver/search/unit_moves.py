@@ -23,15 +23,14 @@ class UnitParameters:
     Attributes:
         max_pods: Larger units do not move.
         probability: Probability that a draw of a tied pod is for its unit. A unit moves once per as many such draws as it
-            has pods, so this is also roughly its time fraction.
+            has pods, so this is also roughly its time fraction. Also the probability that the first pod of a unit goes to a
+            random domain, instead of the best node for all.
         max_classes: A preference that ties more classes forms units of single classes only.
-        domain_probability: Probability that the first pod goes to a random domain, instead of the best node for all.
     """
 
     max_pods: int = 400
     probability: float = 0.5
     max_classes: int = 10
-    domain_probability: float = 0.5
 
 
 PARAMETERS = UnitParameters()
@@ -87,9 +86,7 @@ class UnitMoves:
             o = self._search.objective
             terms = [(codes, {g}) for codes in self._search.gathers(g)]
             for term in (o.terms[t] for t in sorted({*o.owned[g], *o.matching[g]})):
-                others = {h for h, weight in term.own.items() if weight > 0} if g in term.matches else set()
-                if term.own.get(g, 0) > 0:
-                    others |= term.matches
+                others = term.attracted(g)
                 terms += [(term.codes, {g})] if others else []
                 terms += [(term.codes, others | {g})] if others - {g} and len(others) <= PARAMETERS.max_classes else []
             ties = [Tie(codes, sorted({k for h in classes for k in self._search.standing(h)})) for codes, classes in terms]
@@ -140,7 +137,7 @@ class UnitMoves:
         With some probability only the nodes of one random domain count. Otherwise the points count for all pods.
         """
         rng = self._search.rng
-        if rng.random() < PARAMETERS.domain_probability:
+        if rng.random() < PARAMETERS.probability:
             return self._follow(points, mask & (codes == codes[rng.choice(np.flatnonzero(mask))]), temperature)
         return self._follow(points * pods, mask, temperature)
 

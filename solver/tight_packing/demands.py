@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.partition import equivalence
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.linear_sum import MAX_SUM
 from kubestow.solver.rules.base import CapacityRule, Rule
 from kubestow.solver.rules.eligibility import demand_with_slots, fits, room_with_slots
 
-#: Units. Total capacity plus total demand of a resource must stay below this to avoid int64 overflow.
-MAX_TOTAL_UNITS = 2**60
 #: Spare room counts as negligible up to 1 / this of the total capacity.
 NEGLIGIBLE_SPARE_DIVISOR = 1_000
 
@@ -56,7 +56,7 @@ class PackingDemands:
     def countable(self) -> bool:
         """True if sums over all nodes and pods fit safely in 64 bits. Larger sums would overflow and prove false bounds."""
         wanted = [sum(d * k for d, k in zip(column, self.count.tolist(), strict=True)) for column in self.demand.T.tolist()]
-        return all(sum(room) + want < MAX_TOTAL_UNITS for room, want in zip(self.room.T.tolist(), wanted, strict=True))
+        return all(sum(room) + want < MAX_SUM for room, want in zip(self.room.T.tolist(), wanted, strict=True))
 
     def only(self, wanted: Bools) -> PackingDemands:
         """Return the demands of the ``wanted`` classes (bool[K])."""
@@ -66,9 +66,7 @@ class PackingDemands:
 
     def node_kinds(self) -> list[Ints]:
         """Return the nodes of each kind: nodes with equal room and the same eligible classes."""
-        table = np.concatenate([self.room, self.allowed.T.astype(np.int64)], axis=1)
-        kinds = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
-        return [np.flatnonzero(kinds == k) for k in range(int(kinds.max(initial=-1)) + 1)]
+        return equivalence(self.room, self.allowed.T).members
 
 
 def next_to_nothing(spare: Ints, room: Ints) -> bool:

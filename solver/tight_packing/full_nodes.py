@@ -12,14 +12,12 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.linear_sum import MAX_SUM
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.ortools import cp_model
 from kubestow.solver.tight_packing.demands import PackingDemands
 from kubestow.solver.tight_packing.node_patterns import NodePatterns, NodeRoom
 from kubestow.solver.tight_packing.pattern_program import PatternProgram
-
-#: Bits. Weighted sums of resources that could exceed this power of two are skipped.
-_MAX_SUM_BITS = 60
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,9 @@ class FullNodes:
         mixed = [[1] * size, *([1 + (i == r) for i in range(size)] for r in range(size))]
         rows += [[a * b for a, b in zip(row, parts, strict=True)] for row in mixed if size > 1]
         wanted = (self.demands.demand * self.demands.count[:, None]).sum(axis=0).tolist()
-        fine = [row for row in rows if sum(w * (t + d) for w, t, d in zip(row, total, wanted, strict=True)) < 2**_MAX_SUM_BITS]
+        fine = [
+            row for row in rows if sum(w * (t + d) for w, t, d in zip(row, total, wanted, strict=True)) < MAX_SUM
+        ]  # larger sums could overflow
         return np.array(fine, dtype=np.int64).reshape(len(fine), size)
 
     def _spare(self) -> Ints:
@@ -120,7 +120,7 @@ class FullNodes:
             model.add(less >= -(-int(wanted[r] - room[r]) // unit))
         for p, limit in self.out.items():
             model.add(cp_model.LinearExpr.sum([unplaced[k] for k in np.flatnonzero(demands.priority == p)]) <= limit)
-        return cpsat.run(model, seconds, workers=1).status == cp_model.INFEASIBLE
+        return cpsat.run(model, seconds).status == cp_model.INFEASIBLE
 
     def _hopeless(self) -> bool:
         """Return whether one of the largest required pods is in no pattern."""
@@ -167,7 +167,7 @@ class FullNodes:
             model.add(cp_model.LinearExpr.weighted_sum(used, column.astype(np.int64).tolist()) <= int(limit))
         fewer = cp_model.LinearExpr.weighted_sum(used, (shares[kind] + 1 - patterns.sum(axis=1)).tolist())
         model.add(fewer >= int(nodes_of @ (shares + 1)) - pods)
-        return cpsat.run(model, seconds, workers=1).status == cp_model.INFEASIBLE
+        return cpsat.run(model, seconds).status == cp_model.INFEASIBLE
 
     def patterns(self, seconds: float) -> list[Ints] | None:
         """Return all patterns of a node of each kind, int64[P, K] per kind.

@@ -16,13 +16,13 @@ from kubestow.solver.tight_packing.node_patterns import NodePatterns, NodeRoom
 
 
 @dataclass(frozen=True)
-class LastNodesParameters:
-    """Limits on the search.
+class FillingParameters:
+    """Limits on the sets of pods that fill nodes to the last unit.
 
     Attributes:
-        max_sets: Sets listed for one kind of node.
+        max_sets: Sets listed for one node.
         listing_seconds: Time budget that limits the number of listed sets.
-        max_trials: Sets tried.
+        max_trials: Sets tried for the last nodes together.
     """
 
     max_sets: int = 20_000
@@ -30,7 +30,7 @@ class LastNodesParameters:
     max_trials: int = 2_000
 
 
-PARAMETERS = LastNodesParameters()
+PARAMETERS = FillingParameters()
 
 
 class LastNodes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
+from kubestow.models.cluster.partition import equivalence
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.ortools import cp_model
 from kubestow.solver.tight_packing.demands import PackingDemands
@@ -55,14 +56,12 @@ class LeftOut:
 
     def _groups(self) -> list[Ints]:
         """Return the nodes grouped by eligible classes."""
-        kinds = np.unique(self.demands.allowed.T, axis=0, return_inverse=True)[1].reshape(-1)
-        if int(kinds.max(initial=0)) >= MAX_NODE_GROUPS:
-            kinds = np.zeros_like(kinds)
-        return [np.flatnonzero(kinds == k) for k in range(int(kinds.max(initial=-1)) + 1)]
+        groups = equivalence(self.demands.allowed.T)
+        return groups.members if len(groups) <= MAX_NODE_GROUPS else [np.arange(len(groups.of))]
 
     def next(self, seconds: float) -> Ints | None:
         """Return the next choice int64[K]: pods of each class to be placed. None if there is none, or not in time."""
-        answer = self.cpsat.run(self.model, seconds, workers=1)
+        answer = self.cpsat.run(self.model, seconds)
         if answer.solution is None:
             return None
         unplaced = [answer.solution[variable.index] for variable in self.unplaced]

@@ -12,6 +12,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.tight_packing.demands import PackingDemands, hardest, next_to_nothing
+from kubestow.solver.tight_packing.last_nodes import PARAMETERS as SETS
 from kubestow.solver.tight_packing.last_nodes import LastNodes
 from kubestow.solver.tight_packing.node_patterns import NodePatterns, NodeRoom
 
@@ -25,8 +26,6 @@ class NodeFillingParameters:
         squared: Size of a further sample, before division by the squared number of pods that a node holds.
         set_pods: Approximate pods per listed set. Nodes that hold more than ``many_pods`` first get random pods.
         many_pods: See ``set_pods``.
-        max_sets: Sets listed for one node.
-        listing_seconds: Time budget that limits the number of listed sets.
         last_nodes: Nodes that are filled together at the end.
         reopened_nodes: Nodes emptied when filling fails.
         patience: Failures in a row before nodes are emptied.
@@ -36,8 +35,6 @@ class NodeFillingParameters:
     squared: int = 2_000
     set_pods: int = 8
     many_pods: int = 16
-    max_sets: int = 20_000
-    listing_seconds: float = 2.0
     last_nodes: int = 6
     reopened_nodes: int = 2
     patience: int = 12
@@ -115,7 +112,7 @@ class NodeFilling:
         waste = np.where(self.spare >= demands.room[n], self.spare, self.spare // (2 * len(self.open)))
         for size in self._samples(n):
             some = np.bincount(pods[:size], minlength=len(others))
-            sets = NodePatterns(NodeRoom(room, demands.demand, some, waste)).all(PARAMETERS.listing_seconds, PARAMETERS.max_sets)
+            sets = NodePatterns(NodeRoom(room, demands.demand, some, waste)).all(SETS.listing_seconds, SETS.max_sets)
             if sets is not None and len(sets):
                 lack = sets @ (len(self.open) - demands.allowed[:, self.open].sum(axis=1))  # prefer pods with few eligible nodes
                 self._put(n, begun + sets[self.rng.choice(np.flatnonzero(lack == lack.max()))])

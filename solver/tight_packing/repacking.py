@@ -5,13 +5,13 @@ that the worst of these is as good as possible. See docs/algorithms/tight-packin
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.runtime.time_slice import TimeSlice
 from kubestow.solver.tight_packing.demands import PackingDemands
 
 Floats = NDArray[np.float64]
@@ -43,16 +43,44 @@ PARAMETERS = RepackingParameters()
 
 
 @dataclass
-class _Best:
-    """The best split found so far.
+class _Split:
+    """The search for the best split of pods over nodes. Sets of pods are bits.
 
     Attributes:
-        slack: Slack of its worst node.
-        sets: Pod set of each node, as bits.
+        slack: Slack of the worst node in the best split so far.
+        tables: Per node, its slack with each set of pods.
+        full: Per node, the sets worth a trial.
+        sets: Set of each node in the best split.
     """
 
     slack: float
+    tables: list[Floats] = field(default_factory=list)
+    full: list[Ints] = field(default_factory=list)
     sets: list[int] = field(default_factory=list)
+
+    def search(self, remaining: int, chosen: list[int], worst: float) -> None:
+        """Split a set of pods over the nodes without a set, and keep the split if its least slack is greater.
+
+        Args:
+            remaining: The pods to split.
+            chosen: Sets of the first nodes.
+            worst: Least slack of these nodes.
+        """
+        k = len(chosen)
+        sets = self.full[k][self.full[k] & ~remaining == 0]
+        if not len(sets):
+            return
+        here = self.tables[k][sets]
+        if k == len(self.tables) - 2:
+            both = np.minimum(here, self.tables[k + 1][remaining ^ sets])
+            i = int(both.argmax())
+            if min(worst, float(both[i])) > self.slack:
+                self.slack, self.sets = min(worst, float(both[i])), [*chosen, int(sets[i]), remaining ^ int(sets[i])]
+            return
+        for i in np.argsort(-here, kind="stable")[: PARAMETERS.max_sets].tolist():
+            if here[i] <= self.slack:
+                return
+            self.search(remaining ^ int(sets[i]), [*chosen, int(sets[i])], min(worst, float(here[i])))
 
 
 class Repacking:
@@ -91,8 +119,8 @@ class Repacking:
         """Return the slack of the worst node; negative if it is overfull."""
         return float(self._slack().min(initial=0.0))
 
-    def run(self, over: Callable[[], bool]) -> bool:
-        """Repack until all pods have room, or until ``over`` returns True, which is checked before every step. Return
+    def run(self, time: TimeSlice) -> bool:
+        """Repack until all pods have room, or until ``time`` is over. A better worst node counts as an improvement. Return
         whether all pods have room."""
         best, since = -np.inf, 0
         while True:
@@ -100,9 +128,14 @@ class Repacking:
             worst = float(slack.min(initial=0.0))
             if worst >= 0:
                 return True
-            if len(self.usable) < 2 or over():
+            if len(self.usable) < 2 or time.is_over():
                 return False
-            best, since = (worst, 0) if worst > best else (best, since + 1)
+            if worst > best:
+                if np.isfinite(best):
+                    time.improved()
+                best, since = worst, 0
+            else:
+                since += 1
             self.max_pods = min(PARAMETERS.max_pods, PARAMETERS.pods + since // PARAMETERS.patience)
             first = int(slack.argmin()) if self.rng.random() < PARAMETERS.worst_fraction else int(self.rng.choice(self.usable))
             self._repack(self._neighbours(first, slack[self.usable]))
@@ -144,56 +177,26 @@ class Repacking:
         demand = self.demand[pods]
         residual = {n: self.residual[n] + demand[self.node[pods] == n].sum(axis=0) for n in nodes}
         sums = _sums(demand)
-        best = _Best(float(self._slack()[nodes].min()) + 1e-12)
+        best = _Split(float(self._slack()[nodes].min()) + 1e-12)
         scale = self.scale[:, None]
         spare = (np.sum(list(residual.values()), axis=0)[:, None] - sums[:, -1:]) * scale - (len(nodes) - 1) * best.slack
-        tables, full = [], []
         for n in nodes:
             unused = (residual[n][:, None] - sums) * scale
             slack = unused.min(axis=0)
             never = int(((~self.allowed[pods, n]).astype(np.int64) << np.arange(len(pods))).sum())
             if never:
                 slack[np.arange(len(slack)) & never != 0] = _INELIGIBLE_SLACK
-            tables.append(slack)
+            best.tables.append(slack)
             # a set that wastes more than the others can spare would leave another node worse off
             good = np.flatnonzero(slack > best.slack)
-            full.append(good[(unused[:, good] <= spare).all(axis=0)])
-        self._share(tables, full, sums.shape[1] - 1, [], best, np.inf)
+            best.full.append(good[(unused[:, good] <= spare).all(axis=0)])
+        best.search(sums.shape[1] - 1, [], np.inf)
         if not best.sets:
             return False
         for n, chosen in zip(nodes, best.sets, strict=True):
             self.residual[n] = residual[n] - sums[:, chosen]
             self.node[pods[(chosen >> np.arange(len(pods))) & 1 == 1]] = n
         return True
-
-    def _share(self, tables: list[Floats], full: list[Ints], remaining: int, chosen: list[int], best: _Best, worst: float) -> None:
-        """Split a set of pods over the nodes without a set, and store the split in ``best`` if its least slack is greater.
-
-        Sets of pods are bits.
-
-        Args:
-            tables: Per node, its slack with each set of pods.
-            full: Per node, the sets worth a trial.
-            remaining: The pods to split.
-            chosen: Sets of the first nodes.
-            best: The best split so far. Updated.
-            worst: Least slack of the nodes in ``chosen``.
-        """
-        k = len(chosen)
-        sets = full[k][full[k] & ~remaining == 0]
-        if not len(sets):
-            return
-        here = tables[k][sets]
-        if k == len(tables) - 2:
-            both = np.minimum(here, tables[k + 1][remaining ^ sets])
-            i = int(both.argmax())
-            if min(worst, float(both[i])) > best.slack:
-                best.slack, best.sets = min(worst, float(both[i])), [*chosen, int(sets[i]), remaining ^ int(sets[i])]
-            return
-        for i in np.argsort(-here, kind="stable")[: PARAMETERS.max_sets].tolist():
-            if here[i] <= best.slack:
-                return
-            self._share(tables, full, remaining ^ int(sets[i]), [*chosen, int(sets[i])], best, min(worst, float(here[i])))
 
 
 def _sums(demand: Ints) -> Ints:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class TightPacking:
         self.cluster, self.active, self.eligibility, self.context = cluster, active, eligibility, context
         self.all = relaxed(cluster, eligibility)
         self.constrained = len(untied(cluster, active, eligibility, np.zeros_like(eligibility)).classes) < len(self.all.classes)
-        self.cpsat = CpSat(context)
+        self.cpsat = CpSat(context, workers=1)
         self.seed = context.options.seed
 
     def bound(self, priority: int, placed: dict[int, int], bound: int, seconds: float) -> tuple[int, Ints | None]:
@@ -80,7 +80,8 @@ class TightPacking:
         Returns:
             The bound, and a placement int64[G, N] of these tiers that reaches it, or None if none was found on the way.
         """
-        over = self._until(seconds)
+        over = self.context.slice(cap=seconds).is_over
+        programs = self.context.slice(cap=seconds, charge=PARAMETERS.program_seconds).is_over
         while bound > placed[priority] and not over():
             wanted = {p: n for p, n in placed.items() if p > priority} | {priority: bound}
             proof = self._proof(wanted, over)
@@ -90,8 +91,8 @@ class TightPacking:
                 if patterns is None:
                     return bound, None
                 program, pods = proof.program(patterns)
-                if not program.refutes(pods, self._charging(over)):
-                    counts = None if self.constrained else program.dive(pods, self._charging(over))
+                if not program.refutes(pods, programs):
+                    counts = None if self.constrained else program.dive(pods, programs)
                     return bound, None if counts is None else self._whole(proof.demands, counts)
             bound -= 1
         return bound, None
@@ -111,10 +112,11 @@ class TightPacking:
         kept = free.only(np.isin(free.priority, list(wanted)))
         if not len(kept.classes):
             return None
-        over, filled = self._until(seconds), self._charging(self._until(seconds * PARAMETERS.filling_fraction), PARAMETERS.filling_seconds)
+        time = self.context.slice(cap=seconds)
+        filled = self.context.slice(cap=seconds * PARAMETERS.filling_fraction, charge=PARAMETERS.filling_seconds).is_over
         choices = LeftOut(kept, missing, self.cpsat)
         for _ in range(PARAMETERS.max_choices):
-            chosen = None if over() else choices.next(seconds * PARAMETERS.choose_fraction)
+            chosen = None if time.is_over() else choices.next(seconds * PARAMETERS.choose_fraction)
             if chosen is None:
                 return None
             self.seed += 1
@@ -122,7 +124,7 @@ class TightPacking:
             if filling.promising and filling.run(filled):
                 return others + self._whole(kept, filling.counts())
             repacking = Repacking(kept, chosen, seed=self.seed)
-            if repacking.run(self._patience(repacking, over)):
+            if repacking.run(replace(time, charge=PARAMETERS.repacking_seconds, patience=PARAMETERS.stalled_repackings + 1)):
                 return others + self._whole(kept, repacking.counts())
         return None
 
@@ -144,28 +146,3 @@ class TightPacking:
         found = np.zeros_like(self.eligibility)
         found[demands.classes] = counts
         return found
-
-    def _charging(self, over: Callable[[], bool], each: float = PARAMETERS.program_seconds) -> Callable[[], bool]:
-        """Return ``over`` with a charge of ``each`` deterministic seconds per call."""
-
-        def charged() -> bool:
-            self.context.deadline.charge(each)
-            return over()
-
-        return charged
-
-    def _until(self, seconds: float) -> Callable[[], bool]:
-        end = self.context.deadline.remaining() - seconds
-        return lambda: self.context.stop.is_set() or self.context.deadline.remaining() <= max(end, 0.0)
-
-    def _patience(self, repacking: Repacking, over: Callable[[], bool]) -> Callable[[], bool]:
-        best, since = repacking.worst(), 0
-
-        def stalled() -> bool:
-            nonlocal best, since
-            self.context.deadline.charge(PARAMETERS.repacking_seconds)
-            now = repacking.worst()
-            best, since = (now, 0) if now > best else (best, since + 1)
-            return since > PARAMETERS.stalled_repackings or over()
-
-        return stalled

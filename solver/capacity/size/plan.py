@@ -16,6 +16,7 @@ import numpy as np
 
 from kubestow.models.catalogue.catalogue import Catalogue
 from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.partition import equivalence
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.capacity.size.brands import HOSTNAME, Menu
@@ -102,7 +103,7 @@ def local(menu: Menu, catalogue: Catalogue, request: SizeOptions) -> Local:
     units = np.array([gcd(*column.tolist()) or 1 for column in menu.demand.T], dtype=np.int64)
     nodes = [brand.node for brand in menu.brands]
     codes = np.array([cluster.domains(key)[0][nodes] for key in menu.keys], dtype=np.int64).reshape(len(menu.keys), len(nodes))
-    place = np.unique(codes.T, axis=0, return_inverse=True)[1].reshape(-1) if menu.keys else np.zeros(len(nodes), dtype=np.int64)
+    place = equivalence(codes.T).of
     names = list(dict.fromkeys(brand.offers[0].shape.name for brand in menu.brands))
     allowed = Allowance(
         np.array([names.index(brand.offers[0].shape.name) for brand in menu.brands], dtype=np.int64),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints
+from kubestow.models.cluster.partition import equivalence
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver import rules as scheduling_rules
 from kubestow.solver.cpsat.cells import Cells
@@ -102,11 +103,10 @@ class FactEncoding(PlacementModel):
             self._divided(mask, max_cells)
 
     def _divided(self, column: Bools | Ids, max_cells: int) -> bool:
-        table = np.stack([self.cell_of, column.astype(np.int32)], axis=1)
-        cells = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
-        if int(cells.max(initial=0)) >= min(max_cells, MAX_CELLS):
+        cells = equivalence(self.cell_of, column)
+        if len(cells) > min(max_cells, MAX_CELLS):
             return False
-        self.cell_of = cells
+        self.cell_of = cells.of.astype(np.int32)
         return True
 
     def _new_model(self) -> EnforcedModel:

@@ -17,7 +17,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_, find_order
 from kubestow.solver.cpsat.model import PlacementModel
-from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.cpsat.run import MAX_TIGHT_VARIABLES, CpSat
 from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.run_context import RunContext
@@ -122,7 +122,7 @@ def in_some_order(cluster: Cluster, encoding: PlacementModel, context: RunContex
     """
     sure = True
     for _ in range(MAX_CUTS):
-        answer = CpSat(context).run(encoding.model, context.deadline.remaining(), tight=len(encoding.x) <= 2_000)
+        answer = CpSat(context).run(encoding.model, context.deadline.remaining(), tight=len(encoding.x) <= MAX_TIGHT_VARIABLES)
         if answer.solution is None:
             return Bindable(refuted=sure and answer.status == cp_model.INFEASIBLE)
         counts = encoding.counts(answer.solution)

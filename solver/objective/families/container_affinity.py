@@ -8,7 +8,9 @@ Source: specification of container affinity, sections 4 and 5."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from kubestow.models.numa.containers import ContainerClass
 from kubestow.models.numa.node_topology import NumaTree
 from kubestow.solver.cpsat.linear_sum import Points
 from kubestow.solver.cpsat.model import PlacementModel
-from kubestow.solver.numa.zone_patterns import NodeZones, levels
+from kubestow.solver.numa.zone_patterns import NodeZones, ZoneLayout, levels
 from kubestow.solver.numa.zone_pools import closeness
 from kubestow.solver.objective.domain_sums import DomainSum, product
 from kubestow.solver.objective.families.base import Family
@@ -25,6 +27,49 @@ from kubestow.solver.objective.ledger import Ledger, workload
 from kubestow.solver.objective.shapes import Pools
 from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.base import Rule
+
+#: Sum of (class, container) pairs in a set of zones.
+Inside = Callable[[Sequence[tuple[int, int]]], DomainSum]
+
+
+@dataclass(frozen=True)
+class NodePods:
+    """The pods on one node of a model.
+
+    Attributes:
+        zones: Zone patterns of the classes. None: no zones to choose.
+        pods: Number of pods of each class, and its largest value in ``upper``.
+    """
+
+    model: cp_model.CpModel
+    n: int
+    zones: NodeZones | None
+    pods: Mapping[int, cp_model.IntVar]
+    upper: Mapping[int, int]
+
+    def layout(self, g: int) -> ZoneLayout | None:
+        """Return the zone patterns of a class, if it has any here."""
+        return self.zones.layouts.get(g) if self.zones is not None else None
+
+    def inside(self, spot: int | None) -> Inside:
+        """Return :meth:`containers` for one set of zones."""
+        return partial(self.containers, spot)
+
+    def containers(self, spot: int | None, containers: Sequence[tuple[int, int]]) -> DomainSum:
+        """Return the number of the (class, container) inside a set of zones (None: anywhere on the node)."""
+        parts: dict[int, tuple[cp_model.IntVar, int]] = {}
+        high = 0
+        for g, i in containers:
+            layout = self.layout(g)
+            inside: list[cp_model.IntVar] = []
+            if spot is None:
+                inside = [self.pods[g]]
+            elif layout is not None:
+                inside = [p.pods for p in layout.patterns if (pool := layout.pool(p, i)) is not None and pool & spot == pool]
+            high += self.upper[g] if inside else 0
+            for each in inside:
+                parts[each.index] = (each, parts.get(each.index, (each, 0))[1] + 1)
+        return DomainSum(self.model, frozenset(g for g, _ in containers), list(parts.values()), high)
 
 
 class ContainerAffinity(Family):
@@ -143,65 +188,50 @@ class ContainerAffinity(Family):
             pods = {g: encoding.x[g, n] for g in self.involved if (g, n) in encoding.x}
             if pods:
                 upper = {g: encoding.upper(g, n) for g in pods}
-                self.node_points(encoding.model, encoding.zones.get(n), n, pods, upper, self.multiplier, points)
+                self.node_points(NodePods(encoding.model, n, encoding.zones.get(n), pods, upper), self.multiplier, points)
 
-    def node_points(
-        self,
-        model: cp_model.CpModel,
-        zones: NodeZones | None,
-        n: int,
-        pods: Mapping[int, cp_model.IntVar],
-        upper: Mapping[int, int],
-        multiplier: int,
-        points: Points,
-    ) -> None:
+    def node_points(self, node: NodePods, multiplier: int, points: Points) -> None:
         """Add container affinity on one node. Within a pod, each zone pattern has its points. Across pods, the containers in
         each set of zones that own a predicate are multiplied with those that satisfy it."""
-        levels_of = self.levels
-        zones = zones if n in self.zoned else None
-        here = [g for g in pods if g in self.involved]
-
-        def meeting(containers: Sequence[tuple[int, int]], spot: int | None) -> DomainSum:
-            """Return the number of the (class, container) inside a set of zones (None: anywhere on the node)."""
-            parts: dict[int, tuple[cp_model.IntVar, int]] = {}
-            high = 0
-            for g, i in containers:
-                layout = zones.layouts.get(g) if zones is not None else None
-                inside: list[cp_model.IntVar] = []
-                if spot is None:
-                    inside = [pods[g]]
-                elif layout is not None:
-                    inside = [p.pods for p in layout.patterns if (pool := layout.pool(p, i)) is not None and pool & spot == pool]
-                high += upper[g] if inside else 0
-                for each in inside:
-                    parts[each.index] = (each, parts.get(each.index, (each, 0))[1] + 1)
-            return DomainSum(model, frozenset(g for g, _ in containers), list(parts.values()), high)
-
+        if node.n not in self.zoned:
+            node = replace(node, zones=None)
+        here = [g for g in node.pods if g in self.involved]
         for g in here:
-            points.add(pods[g], multiplier * int(self.static(g)[n]), 0, upper[g])
-            layout = zones.layouts.get(g) if zones is not None else None
-            for pattern in layout.patterns if layout is not None and zones is not None else ():
-                assert layout is not None
-                assert zones is not None
-                pools = [layout.pool(pattern, i) for i in range(len(layout.containers.requests))]
-                points.add(pattern.pods, multiplier * self.inside(g, zones.tree, pools), 0, layout.upper)
-            if layout is None and n in self.zoned:  # no zones to choose: anywhere on the node
-                points.add(pods[g], multiplier * levels_of.sameNode * sum(w for _, _, w in self.class_of(g).inner), 0, upper[g])
-        base = levels_of.sameNode if n in self.zoned else levels_of.sameZone
+            self._add_pod(g, node, multiplier, points)
+        base = self.levels.sameNode if node.n in self.zoned else self.levels.sameZone
         spots: list[tuple[int | None, int]] = [(None, base)] if base else []
-        spots += levels(zones.tree, levels_of) if zones is not None else []
+        spots += levels(node.zones.tree, self.levels) if node.zones is not None else []
         for predicate in self.predicates(here):
             owners, satisfying = self.owners(predicate, here), self.satisfying(predicate, here)
             for spot, gain in spots:
-                matched = meeting(satisfying, spot)
-                for weight in sorted({w for _, _, w in owners}) if matched.variables else ():
-                    own = [(g, i) for g, i, w in owners if w == weight]
-                    owned = meeting(own, spot)
-                    if owned.variables:
-                        product(model, owned, matched, weight * gain * multiplier, points)
-                        alone = meeting([e for e in own if e in set(satisfying)], spot)
-                        for each in alone.variables:
-                            points.add(each, -weight * gain * multiplier * alone.parts[each.index], 0, int(each.proto.domain[1]))
+                self._add_pairs(owners, satisfying, node.inside(spot), gain * multiplier, points)
+
+    @staticmethod
+    def _add_pairs(
+        owners: Sequence[tuple[int, int, int]], satisfying: Sequence[tuple[int, int]], inside: Inside, points_each: int, points: Points
+    ) -> None:
+        """Add the pairs of containers in one set of zones that own a predicate and that satisfy it."""
+        matched = inside(satisfying)
+        for weight in sorted({w for _, _, w in owners}) if matched.variables else ():
+            own = [(g, i) for g, i, w in owners if w == weight]
+            owned = inside(own)
+            if owned.variables:
+                product(owned, matched, weight * points_each, points)
+                alone = inside([e for e in own if e in set(satisfying)])
+                for each in alone.variables:
+                    points.add(each, -weight * points_each * alone.parts[each.index], 0, int(each.proto.domain[1]))
+
+    def _add_pod(self, g: int, node: NodePods, multiplier: int, points: Points) -> None:
+        """Add the points of a class on a node against fixed pods, and within its own pods."""
+        points.add(node.pods[g], multiplier * int(self.static(g)[node.n]), 0, node.upper[g])
+        layout = node.layout(g)
+        if layout is not None and node.zones is not None:
+            for pattern in layout.patterns:
+                pools = [layout.pool(pattern, i) for i in range(len(layout.containers.requests))]
+                points.add(pattern.pods, multiplier * self.inside(g, node.zones.tree, pools), 0, layout.upper)
+        elif node.n in self.zoned:  # no zones to choose: anywhere on the node
+            inner = sum(w for _, _, w in self.class_of(g).inner)
+            points.add(node.pods[g], multiplier * self.levels.sameNode * inner, 0, node.upper[g])
 
     def links(self) -> Iterator[list[int]]:
         if self.repels:  # every class that takes room in NUMA zones

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
+from kubestow.models.cluster.partition import equivalence
 from kubestow.solver import rules
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
@@ -31,8 +32,8 @@ class Balance:
     def __init__(self, spread: SpreadStrategy, counts: Ints) -> None:
         self.spread = spread
         self.used = spread.used + counts.T @ spread.demand
-        kinds, kind = np.unique(spread.demand, axis=0, return_inverse=True)
-        self._kind = kind.reshape(-1)
+        same = equivalence(spread.demand)
+        self._kind, kinds = same.of, spread.demand[same.firsts]
         self._asked = kinds[:, None, :]  # [K, 1, 2]: demands of the distinct kinds of classes
         self._added = (
             np.stack([self._costs(self.used, demand) for demand in kinds]) if len(kinds) else np.zeros((0, spread.cluster.n_nodes))

@@ -25,8 +25,9 @@ from kubestow.solver.rebalance.tiers.improvement import ImprovementTier
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.rebalance.waves.wave_limit import within_waves
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.search.annealing import END_TEMPERATURE, START_TEMPERATURE, anneal
+from kubestow.solver.search.annealing import MAX_SWEEPS, WARM_TEMPERATURE, anneal
 from kubestow.solver.search.clock import SearchClock
+from kubestow.solver.search.turns import GROUPS, TurnScheduler, turn_seconds
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,6 @@ class ImprovementParameters:
     Attributes:
         first_fraction: Fraction of the time for the first annealing.
         max_first_seconds: Cap on the first annealing, in seconds.
-        max_sweeps: Cap on the sweeps of one annealing over the pods.
-        start_temperature_ratio: Initial temperature relative to the usual one; pods already run in good places.
-        turn_seconds: Length of a turn with few pods, in seconds.
-        double_turn_pods: Number of pods that doubles the length of a turn.
         move_seconds: Deterministic seconds charged for one move of annealing on few nodes.
         order_fraction: Fraction of the time for finding orders of steps between the turns.
         reserve_fraction: Fraction of the time reserved for finding the last order.
@@ -52,10 +49,6 @@ class ImprovementParameters:
 
     first_fraction: float = 0.3
     max_first_seconds: float = 60.0
-    max_sweeps: int = 400
-    start_temperature_ratio: float = 0.1
-    turn_seconds: float = 3.0
-    double_turn_pods: int = 20_000
     move_seconds: float = 1e-4
     order_fraction: float = 0.15
     reserve_fraction: float = 0.12
@@ -111,29 +104,26 @@ class ImprovementSearch:
 
     def _turns(self, began: float, keep: float) -> None:
         parameters = self.parameters
-        length = parameters.turn_seconds * (1 + len(self.search.pairs) / parameters.double_turn_pods)
-        kinds: dict[str, Callable[[float], bool]] = {
-            "groups": self._groups,
-            "anneal": self._anneal,
+        length = turn_seconds(len(self.search.pairs))
+        moves: dict[str, Callable[[float], bool]] = {
+            GROUPS: self._groups,
             "neighbourhoods": self._neighbourhoods,
+            "anneal": self._anneal,
         }
-        rates = dict.fromkeys(kinds, float("inf"))
+        turns = TurnScheduler(moves)
         self._anneal(min(parameters.max_first_seconds, (began - keep) * parameters.first_fraction))
         self._end_turn(began)
         turn = idle = 0
-        while rates and not self._over() and idle < parameters.max_idle_turns and (remaining := self.remaining_seconds() - keep) > 0:
+        while turns.rates and not self._over() and idle < parameters.max_idle_turns and (remaining := self.remaining_seconds() - keep) > 0:
             turn += 1
-            others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
-            # every Nth turn is for another method: the one with the best gain rate and the other one alternate
-            due = turn % parameters.other_every == 0
-            name = "groups" if "groups" in rates and not (due and others) else others[turn % 2 % len(others)]
+            name = turns.next(groups_due=turn % parameters.other_every != 0)
             before, bound, started = self._gained, self.result.bounds[self._tier], self.remaining_seconds()
-            if not kinds[name](min(length, remaining)):
-                del rates[name]
+            left = moves[name](min(length, remaining))
             self._end_turn(began)
             idle = 0 if self._gained > before or self.result.bounds[self._tier] < bound else idle + 1
-            if name in rates:
-                rates[name] = (self._gained - before) / max(started - self.remaining_seconds(), 1e-3)
+            turns.note(name, self._gained - before, started - self.remaining_seconds())
+            if not left:
+                turns.retire(name)
 
     def _over(self) -> bool:
         return self.context.over() or self._reached + self._gained >= self.result.bounds[self._tier]
@@ -163,15 +153,13 @@ class ImprovementSearch:
     def _anneal(self, seconds: float) -> bool:
         anneal(
             self.search,
-            self._clock.of(self.search, seconds, self.parameters.max_sweeps),
-            hot=START_TEMPERATURE * self.parameters.start_temperature_ratio,
-            cold=END_TEMPERATURE,
+            self._clock.of(self.search, seconds, MAX_SWEEPS),
+            hot=WARM_TEMPERATURE,  # pods already run in good places
         )
         return bool(self.search.pairs)
 
     def _neighbourhoods(self, seconds: float) -> bool:
-        floor = self.remaining_seconds() - seconds
-        self._lns.improve(lambda: self.remaining_seconds() <= floor)
+        self._lns.improve(self.context.slice(cap=seconds).is_over)
         return bool(self.search.pairs)
 
     # --- groups -----------------------------------------------------------------------------------------------------------------
@@ -187,12 +175,12 @@ class ImprovementSearch:
         components, easy, search = self.values.components, self._easy, self.search
         if components is None or easy is None:
             return False
-        started = self.remaining_seconds()
+        time = self.context.slice(cap=seconds)
         lost = [components.loss(i, search.counts) for i in range(len(components.found))]
         waiting = {i for i, c in enumerate(components.found) if lost[i] > 0 and not c.proved}
         if not waiting:
             return False
-        while waiting and not self.context.over() and started - self.remaining_seconds() < seconds:
+        while waiting and not time.is_over():
             looks = {i: components.found[i].turns + easy.found[i].turns for i in sorted(waiting)}
             i = max(looks, key=lambda i: (not looks[i], lost[i] / components.found[i].slice))
             component, simple = components.found[i], easy.found[i]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
+from kubestow.models.cluster.partition import equivalence
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.bounds.safe_dual_bounds import Program, best_bound, best_point
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem
@@ -83,13 +84,13 @@ class FreedNodesProgram:
         sparse = _sparse(count, upper)
         kept = np.concatenate([takes, problem.cluster.demand[staying], np.zeros((len(staying), 1), dtype=np.int64)], axis=1)
         kept[sparse, -1] = sparse + 1
-        rows, first, group = np.unique(kept, axis=0, return_index=True, return_inverse=True)
-        if len(rows) * size > MAX_PAIRS:
+        same = equivalence(kept)
+        if len(same) * size > MAX_PAIRS:
             kind, size, takes = np.zeros_like(kind), 1, np.ones((len(staying), 1), dtype=bool)
-            rows, first, group = np.unique(kept[:, -1 - problem.cluster.demand.shape[1] :], axis=0, return_index=True, return_inverse=True)
-        total = np.bincount(group.reshape(-1), weights=count, minlength=len(rows)).astype(np.int64)
-        self._build(kind, size, total, takes[first], problem.cluster.demand[staying[first]])
-        self._limit_sparse(kind, group.reshape(-1), sparse, upper)
+            same = equivalence(kept[:, -1 - problem.cluster.demand.shape[1] :])
+        total = np.bincount(same.of, weights=count, minlength=len(same)).astype(np.int64)
+        self._build(kind, size, total, takes[same.firsts], problem.cluster.demand[staying[same.firsts]])
+        self._limit_sparse(kind, same.of, sparse, upper)
 
     def _kinds(self, takes: Bools) -> Ints:
         """Return the kind of each node, int64[N]. Nodes to be drained keep their pods and are one kind.
@@ -98,9 +99,9 @@ class FreedNodesProgram:
             takes: Nodes that accept each class, bool[C, N].
         """
         open_ = np.flatnonzero(~self.problem.closed)
-        kinds = np.unique(np.packbits(takes[:, open_], axis=0).T, axis=0, return_inverse=True)[1].reshape(-1)
-        kind = np.full(takes.shape[1], int(kinds.max(initial=-1)) + 1, dtype=np.int64)
-        kind[open_] = kinds
+        same = equivalence(takes[:, open_].T)
+        kind = np.full(takes.shape[1], len(same), dtype=np.int64)
+        kind[open_] = same.of
         return kind
 
     def _rooms(self) -> Ints:

@@ -9,15 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from kubestow.models.cluster.cluster import Cluster, single
 from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver import rules
-from kubestow.solver.construction.batch_quota import NO_LIMIT, BatchQuota, pour, ranks
+from kubestow.solver.construction.batch_quota import BatchQuota, pour, ranks
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.base import UNLIMITED_PODS
+from kubestow.solver.rules.batch_limits import Level
 from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 from tests.objects import Object, node, pod
@@ -54,9 +57,14 @@ def bind(counts: list[int], counted: list[bool], pods: list[int], skew: int, *, 
     return True
 
 
+def constraint(counts: NDArray[np.int64], counted: NDArray[np.int64], skew: int, *, pinned: bool) -> Level:
+    codes = np.zeros(0, dtype=np.int32)
+    return Level(codes, counts.astype(np.int64), counted.astype(bool), skew, pinned=pinned, single=False, own=True)
+
+
 def poured(drawn: tuple[list[int], list[bool], list[int]], wanted: int, skew: int, *, pinned: bool, later: bool) -> list[int]:
     counts, counted, room = (np.array(part) for part in drawn)
-    found = pour(counts.astype(np.int64), counted.astype(bool), room.astype(np.int64), wanted, skew, pinned=pinned, later=later)
+    found = pour(constraint(counts, counted, skew, pinned=pinned), room.astype(np.int64), wanted, later=later)
     return [int(k) for k in found]
 
 
@@ -113,9 +121,9 @@ def test_ties_go_to_the_domains_whose_next_candidate_comes_first(
     codes = [d for d, k in enumerate(room.tolist()) for _ in range(k)] + [-1] * 2
     rng.shuffle(codes)
     given_to = np.array(codes, dtype=np.int32)
-    arguments = (counts.astype(np.int64), counted.astype(bool), room.astype(np.int64), wanted, skew)
-    by_number = pour(*arguments, pinned=False, later=True)
-    found = pour(*arguments, pinned=False, later=True, domains=given_to)
+    spread = constraint(counts, counted, skew, pinned=False)
+    by_number = pour(spread, room.astype(np.int64), wanted, later=True)
+    found = pour(spread, room.astype(np.int64), wanted, later=True, domains=given_to)
     assert found.sum() == by_number.sum()
     assert sorted((counts + found).tolist()) == sorted((counts + by_number).tolist())
     level = (counts + found)[found > 0].max(initial=0)
@@ -135,7 +143,7 @@ def test_single_domains() -> None:
     assert single(np.array([0, 1, -1], dtype=np.int32), 2)
     assert single(np.array([-1, -1], dtype=np.int32), 0)
     assert not single(np.array([0, 0, 1], dtype=np.int32), 2)
-    assert NO_LIMIT > 10**9
+    assert UNLIMITED_PODS > 10**9
 
 
 # --- choose, against the rules ---------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +24,7 @@ from tests.gangs import known
 from tests.instances.planted.planted_gangs import feasible
 from tests.instances.planted.planted_nodes import HOST, REQUIRED, planted_nodes
 from tests.objects import Object, node, pod
+from tests.solver.time_slices import checks
 from tests.tiers import sampled
 
 DATA = Path(__file__).parents[2] / "benchmarks" / "data"
@@ -36,14 +36,8 @@ def compiled(objects: list[Object]) -> Cluster:
     return compile_cluster(snapshot, select(snapshot), policy=PLACED_ONLY)
 
 
-def times(limit: int) -> Callable[[], bool]:
-    """Return a deadline that expires after ``limit`` queries."""
-    remaining = iter(range(limit))
-    return lambda: next(remaining, None) is None
-
-
 def filled(cluster: Cluster, *, seed: int = 0, limit: int = 20_000) -> Ints | None:
-    return fill_exactly(cluster, possible(cluster, rules.build(cluster)), seed=seed, over=times(limit))
+    return fill_exactly(cluster, possible(cluster, rules.build(cluster)), seed=seed, time=checks(limit))
 
 
 def full_nodes(seed: int, *, nodes: int = 24, spare: int = 0) -> list[Object]:
@@ -128,11 +122,11 @@ def test_a_mix_adds_up(nodes: int) -> None:
     rng = np.random.default_rng(nodes)
     patterns = [rng.integers(0, 5, size=(9, 4)) for _ in range(nodes)]
     count = np.array([some[rng.integers(len(some))] for some in patterns]).sum(axis=0)
-    counts = Mix(patterns, count, np.ones_like(count), seed=0).run(times(20_000))
+    counts = Mix(patterns, count, np.ones_like(count), seed=0).run(checks(20_000).is_over)
     assert counts is not None
     assert (counts.sum(axis=0) == count).all()
     assert all((counts[n] == some).all(axis=1).any() for n, some in enumerate(patterns))
 
 
 def test_a_mix_that_cannot_add_up_is_given_up() -> None:
-    assert Mix([np.array([[2], [4]])] * 3, np.array([7]), np.array([1]), seed=0).run(times(20_000)) is None
+    assert Mix([np.array([[2], [4]])] * 3, np.array([7]), np.array([1]), seed=0).run(checks(20_000).is_over) is None

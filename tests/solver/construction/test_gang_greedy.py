@@ -7,7 +7,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.solver import rules
 from kubestow.solver.construction.gang_greedy import place_gang
-from kubestow.solver.construction.greedy import _PlacementBuilder, construct
+from kubestow.solver.construction.greedy import Guide, _PlacementBuilder, construct
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.eligibility import possible
@@ -19,7 +19,7 @@ from tests.tiny import RACK, ZONE
 
 def builder(cluster: Cluster) -> _PlacementBuilder:
     active = rules.build(cluster)
-    return _PlacementBuilder(cluster, active, possible(cluster, rules.build(cluster)), soft=SoftState(Objective(cluster, active)))
+    return _PlacementBuilder(cluster, active, possible(cluster, rules.build(cluster)), Guide(soft=SoftState(Objective(cluster, active))))
 
 
 def never() -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,11 @@ from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_, find_order
-from kubestow.solver.construction.repair import repair
+from kubestow.solver.construction.repair import EjectionRepair
 from kubestow.solver.rules.eligibility import possible
 from tests import tiny
 from tests.objects import Object, node, pod
+from tests.solver.time_slices import checks
 from tests.tiers import sampled, seeds
 
 ZONE = "zone"
@@ -33,18 +33,6 @@ DATA = Path(__file__).parents[2] / "benchmarks" / "data"
 def compiled(objects: list[Object]) -> Cluster:
     snapshot = from_objects(objects)
     return compile_cluster(snapshot, select(snapshot), policy=Policy(strategy="none", hardPodAffinityWeight=0))
-
-
-def insertions(limit: int) -> Callable[[], float]:
-    """Progress that counts queries instead of time."""
-    calls = 0
-
-    def progress() -> float:
-        nonlocal calls
-        calls += 1
-        return calls / (limit + 1)
-
-    return progress
 
 
 def placed(cluster: Cluster, where: dict[str, str]) -> Sequence_:
@@ -79,7 +67,7 @@ def summed(cluster: Cluster, steps: Sequence_) -> Ints:
 def repaired(cluster: Cluster, steps: Sequence_, *, seed: int = 0, limit: int = 300) -> Ints:
     counts = summed(cluster, steps)
     active = rules.replay(cluster, steps)
-    result = repair(cluster, active, possible(cluster, rules.build(cluster)), counts.copy(), seed=seed, progress=insertions(limit))
+    result = EjectionRepair(cluster, active, possible(cluster, rules.build(cluster)), counts.copy(), seed=seed).run(checks(limit))
     assert rank(cluster, result) >= rank(cluster, counts)
     assert (result >= 0).all()
     assert (result.sum(axis=1) <= cluster.count).all()
@@ -131,9 +119,9 @@ def test_nothing_pending_asks_for_nothing() -> None:
     cluster = compiled([node("n"), pod("a")])
     steps = placed(cluster, {"a": "n"})
     limits = possible(cluster, rules.build(cluster))
-    counts = repair(
-        cluster, rules.replay(cluster, steps), limits, summed(cluster, steps), seed=0, progress=lambda: pytest.fail("nothing is left to do")
-    )
+    time = checks(9)
+    counts = EjectionRepair(cluster, rules.replay(cluster, steps), limits, summed(cluster, steps), seed=0).run(time)
+    assert time.deadline.elapsed() == 0  # never asked
     assert counts.tolist() == summed(cluster, steps).tolist()
 
 
@@ -179,31 +167,6 @@ def test_where_room_is_short_large_pods_make_way() -> None:
     objects += [pod(f"small{i}", cpu="1") for i in range(12)]
     _, counts = solved(objects, {f"large{i}": f"n{i}" for i in range(4)})
     assert counts.sum() == 13
-
-
-def test_anti_affinity_with_a_single_pod_is_cleared() -> None:
-    """Room is on every node; the only node of p's choice holds the one pod that keeps it off, which can go elsewhere."""
-    term = [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}]
-    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}
-    objects = [
-        node("a", labels={"disk": "ssd"}),
-        node("b"),
-        pod("x", labels={"app": "x"}),
-        pod("p", selector={"disk": "ssd"}, affinity=anti),
-    ]
-    _, counts = solved(objects, {"x": "a"})
-    assert counts.sum() == 2
-
-
-def test_host_ports_are_cleared() -> None:
-    def ported(name: str, **more: Any) -> Object:
-        found = pod(name, **more)
-        found["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
-        return found
-
-    objects = [node("a", labels={"disk": "ssd"}), node("b"), ported("x"), ported("p", selector={"disk": "ssd"})]
-    _, found = solved(objects, {"x": "a"})
-    assert found.sum() == 2
 
 
 def test_a_pod_that_keeps_its_like_off_the_zone_moves_within_it() -> None:
@@ -277,9 +240,8 @@ def test_rules_are_left_in_the_state_of_the_result() -> None:
         cluster = compiled(tiny.snapshot(seed, "mixed", nodes=4, pods=8))
         steps = first_fit(cluster, seed)
         active = rules.replay(cluster, steps)
-        counts = repair(
-            cluster, active, possible(cluster, rules.build(cluster)), summed(cluster, steps), seed=seed, progress=insertions(40)
-        )
+        search = EjectionRepair(cluster, active, possible(cluster, rules.build(cluster)), summed(cluster, steps), seed=seed)
+        counts = search.run(checks(40))
         cells = [(int(g), int(n), int(counts[g, n])) for g, n in zip(*np.nonzero(counts), strict=True)]
         for rule, fresh in zip(active, rules.replay(cluster, cells), strict=True):
             if rule.name not in ("VolumeBinding", "NodeVolumeLimits", "NodeResourceTopologyMatch"):  # these depend on the order

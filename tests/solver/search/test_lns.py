@@ -26,7 +26,7 @@ from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.search.annealing import END_TEMPERATURE, START_TEMPERATURE, anneal
+from kubestow.solver.search.annealing import START_TEMPERATURE, anneal
 from kubestow.solver.search.lns import Lns
 from kubestow.solver.search.local_search import LocalSearch
 from kubestow.solver.search.neighbourhoods import Neighbourhood
@@ -312,7 +312,7 @@ def test_what_single_moves_cannot_leave_a_neighbourhood_does() -> None:
     where = {"large": "n0", "small0": "n1", "small1": "n1"}
     moves = searching(exchange(), at(exchange(), where)).search
     done = iter(range(5))
-    assert anneal(moves, lambda: next(done) / 4, hot=START_TEMPERATURE, cold=END_TEMPERATURE) == 0
+    assert anneal(moves, lambda: next(done) / 4, hot=START_TEMPERATURE) == 0
     assert value(moves) == 2
     lns = searching(exchange(), at(exchange(), where))
     assert lns.improve(times(3)) == 8

@@ -23,6 +23,7 @@ from kubestow.solver.runtime.options import Options
 from kubestow.solver.search import preference_search
 from kubestow.solver.search.outcome import SoftOutcome
 from kubestow.solver.search.parameters import PreferenceSearchParameters
+from kubestow.solver.search.preference_moves import PreferenceMoves
 from kubestow.solver.search.preference_search import PreferenceSearch
 from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
@@ -203,7 +204,7 @@ def test_no_turn_begins_whose_result_could_not_be_taken_over(monkeypatch: pytest
     monkeypatch.setattr(PreferenceSearch, "_finished", lambda *_: remaining_seconds <= 0)
     monkeypatch.setattr(PreferenceSearch, "_anneal", lambda *_: None)
     monkeypatch.setattr(PreferenceSearch, "_adopt", adopt)
-    monkeypatch.setattr(PreferenceSearch, "_kinds", lambda *_: {"anneal": lambda *_: take(10.0)})
+    monkeypatch.setattr(PreferenceMoves, "by_name", lambda *_, **__: {"anneal": lambda *_: take(10.0)})
     objects = [node(f"n{i}", cpu="4", labels={ZONE: f"z{i % 2}"}) for i in range(4)]
     objects += [pod(f"p{i}", cpu="1", labels={"app": "a"}, affinity=repels("a")) for i in range(4)]
     place(from_objects(objects), Options(engine="lns", workers=1))

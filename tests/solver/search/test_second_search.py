@@ -245,7 +245,7 @@ def test_the_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     peer = SecondSearch(_no_work, search.cluster, search.eligibility, search.cpsat)
 
     def workers() -> int:
-        return search.cpsat._solver(1, tight=False, quick=False, workers=None).parameters.num_workers
+        return search.cpsat._solver(1, tight=False, quick=False).parameters.num_workers
 
     best = SoftOutcome(search.eligibility, [], AssignedZones(), 0, 0)
     peer.begin(best)

@@ -8,6 +8,7 @@ import pytest
 from kubestow.solver.tight_packing.demands import PackingDemands
 from kubestow.solver.tight_packing.repacking import Repacking
 from tests.solver.tight_packing.tiny_rooms import fits, problem, reachable
+from tests.solver.time_slices import checks
 from tests.tiers import sampled
 
 
@@ -22,17 +23,12 @@ def planted(seed: int, nodes: int, each: int, spare: float) -> PackingDemands:
     return PackingDemands(np.arange(size), ones, demand, 0 * ones, room, np.ones((size, nodes), dtype=bool))
 
 
-def steps(limit: int) -> object:
-    remaining = iter(range(limit))
-    return lambda: next(remaining, None) is None
-
-
 @pytest.mark.parametrize(("nodes", "each", "spare"), [(8, 8, 0.005), (16, 8, 0.01), (8, 5, 0.04), (4, 20, 0.002)])
 def test_packs_with_hardly_any_room_to_spare(nodes: int, each: int, spare: float) -> None:
     demands = planted(1, nodes, each, spare)
     repacking = Repacking(demands, demands.count, seed=0)
     assert repacking.worst() < 0
-    assert repacking.run(steps(2_000))  # type: ignore[arg-type]
+    assert repacking.run(checks(2_000))
     counts = repacking.counts()
     assert fits(demands, counts)
     assert counts.sum() == demands.count.sum()
@@ -44,7 +40,7 @@ def test_never_claims_what_brute_force_cannot_do(seed: int) -> None:
     if not demands.allowed.any(axis=1).all():
         return
     repacking = Repacking(demands, demands.count, seed=seed)
-    done = repacking.run(steps(60))  # type: ignore[arg-type]
+    done = repacking.run(checks(60))
     real = tuple(demands.count.tolist()) in reachable(demands)
     assert done <= real
     if done:
@@ -55,7 +51,7 @@ def test_the_same_seed_gives_the_same_packing() -> None:
     demands = planted(3, 8, 6, 0.02)
     first, second = (Repacking(demands, demands.count, seed=5) for _ in range(2))
     for repacking in (first, second):
-        repacking.run(steps(100))  # type: ignore[arg-type]
+        repacking.run(checks(100))
     assert (first.node == second.node).all()
 
 
@@ -64,5 +60,5 @@ def test_pods_stay_where_they_may_be() -> None:
     demands.allowed[:18, 3:] = False
     demands.allowed[18:, :3] = False
     repacking = Repacking(demands, demands.count, seed=0)
-    repacking.run(steps(200))  # type: ignore[arg-type]
+    repacking.run(checks(200))
     assert not repacking.counts()[~demands.allowed].any()
