@@ -92,6 +92,11 @@ def having(cluster: Cluster, trait: Callable[[type[Rule]], bool]) -> list[Rule]:
     return [kind(cluster) for kind in ALL if trait(kind)]
 
 
+def unencoded() -> list[str]:
+    """Return the names of the rules that add nothing to a model (:meth:`Rule.encode`) although their verdict depends on other pods."""
+    return [kind.name for kind in ALL if not kind.static and kind.encode is Rule.encode]
+
+
 def linking(cluster: Cluster) -> list[Rule]:
     """Return the rules of :func:`build` that make the bind order of classes matter (:meth:`Rule.order_links`)."""
     return having(cluster, lambda kind: not kind.any_order or kind.order_links is not Rule.order_links)

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import tests.conformance
-from kubestow.checker.devices.document import expected
 from kubestow.checker.placement import Judge, verify
+from kubestow.checker.rules.dynamic_resources.document import expected
 from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef, from_builtins, to_builtins
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
