@@ -39,11 +39,12 @@ ALL: tuple[Kind, ...] = tuple(sorted(_found(), key=lambda kind: (kind.order, kin
 
 
 def _plan_faces() -> Iterator[type[PlanFace[Any]]]:
-    """Yield the plan faces of all folders."""
+    """Yield the plan faces of all folders: those of small rules are in the module ``rule``."""
     for folder in iter_modules(__path__):
-        name = f"{__name__}.{folder.name}.plans"
-        if folder.ispkg and find_spec(name) is not None:
-            yield from (face for face in vars(import_module(name)).values() if isinstance(face, type) and issubclass(face, PlanFace))
+        for name in ("rule", "plans") if folder.ispkg else ():
+            full = f"{__name__}.{folder.name}.{name}"
+            if find_spec(full) is not None:
+                yield from (face for face in vars(import_module(full)).values() if isinstance(face, type) and issubclass(face, PlanFace))
 
 
 #: The plan face of each rule. A rule without one gets the safe defaults.

@@ -198,8 +198,8 @@ class State:
         if name not in known:
             node = self.nodes[name].node
             own = node.spec or objects.NodeSpec()
-            taints = [*(own.taints or ()), *([_CORDON] if own.unschedulable else ())]
-            untolerated = taints.untolerated_taint(spec.tolerations, taints, self.snapshot.gates)
+            tainted = [*(own.taints or ()), *([_CORDON] if own.unschedulable else ())]
+            untolerated = taints.untolerated_taint(spec.tolerations, tainted, self.snapshot.gates)
             known[name] = untolerated is None and not matching.node_affinity_fault(spec, node)
         return known[name]
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import cast
 
 from kubestow.checker.rules.base import Fault, Place
-from kubestow.checker.rules.plans import IndependentFace, PlanRunner, PodChange, Presence, Refusal, Step, Wave, WaveFace, Worse
+from kubestow.checker.rules.plans import PlanFace, PlanRunner, PodChange, Presence, Refusal, Step, Wave, WaveFace, Worse
 from kubestow.checker.rules.volumes.mounts import Volumes, claims
 from kubestow.checker.rules.volumes.rule import VolumeRules
 
@@ -109,7 +109,7 @@ class VolumeWave(WaveFace[bool]):
             board.put(there)
 
 
-class VolumesInPlans(IndependentFace[bool]):
+class VolumesInPlans(PlanFace[bool]):
     """Mounts of running pods.
 
     Attributes:
@@ -148,3 +148,6 @@ class VolumesInPlans(IndependentFace[bool]):
 
     def reset(self) -> Iterable[PlanRunner]:
         return [runner for runner in self.board.runners.values() if self in runner.readings] if self.state.reset() else ()
+
+    def due(self) -> Iterable[PlanRunner]:
+        return ()
