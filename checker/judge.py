@@ -233,7 +233,8 @@ class Judge:
         lot, place = self._lot_of[id(pod)], self._places[node_name]
         found: list[Fault] = []
         for rule, reading in lot.judged:
-            found += rule.faults(reading, pod, place)
+            if faults := rule.faults(reading, pod, place):
+                found += faults
         self._add(lot, pod, place, placed=True)
         return found
 

@@ -58,8 +58,9 @@ def plan_face(rule: CheckedRule[Any], board: BoardState) -> PlanFace[Any]:
 
 def build(world: World, having: Callable[[Kind], bool] = lambda kind: True) -> Sequence[CheckedRule[Any]]:
     """Return the rules of the registry over a cluster, without any pods. ``having``: only rules with a trait."""
-    world.rules = [kind(world) for kind in ALL if having(kind)]
-    return world.rules
+    built = [kind(world) for kind in ALL if having(kind)]
+    world.suppliers = [rule for rule in built if type(rule).left_to_the_node is not CheckedRule.left_to_the_node]
+    return built
 
 
 def document_faults(

@@ -80,7 +80,7 @@ class World:
         supplied: Resources that rules outside of this world supply on nodes that lack them.
         requests: Requests of pods.
         members: Labels and required terms of pods.
-        rules: The rules, set by the registry.
+        suppliers: The rules that supply requests on some nodes, set by the registry.
     """
 
     snapshot: Snapshot
@@ -95,13 +95,13 @@ class World:
     nodes_change: bool = False
     supplied: Collection[str] = ()
     members: MemberReader = field(default_factory=MemberReader)
-    rules: Sequence[CheckedRule[Any]] = ()
+    suppliers: Sequence[CheckedRule[Any]] = ()
 
     def left_to_the_node(self, requests: Amounts, capacity: Amounts) -> Amounts:
         """Return the requests that no rule supplies on a node with this capacity."""
         if self.supplied:
             requests = {name: amount for name, amount in requests.items() if name not in self.supplied or capacity.get(name, 0) > 0}
-        for rule in self.rules:
+        for rule in self.suppliers:
             requests = rule.left_to_the_node(requests, capacity)
         return requests
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kubestow.checker.reading import affinity_terms, matching, resources
+from kubestow.checker.reading import affinity_terms, matching, resources, taints
 from kubestow.checker.rules.inter_pod_affinity import state as affinity
 from kubestow.checker.rules.node_ports import rule as ports_rule
 from kubestow.checker.rules.node_resources_fit import rule as fit

@@ -41,4 +41,5 @@ class NodeResourcesFit(StaticRule[Amounts]):
 
     def faults(self, reading: Amounts, pod: objects.Pod, place: Place) -> list[Fault]:
         requests = self.world.left_to_the_node(reading, place.capacity)
-        return [("NodeResourcesFit", why) for why in fit_faults(requests, place.pods, place.used, place.capacity)]
+        found = fit_faults(requests, place.pods, place.used, place.capacity)
+        return [("NodeResourcesFit", why) for why in found] if found else []

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from kubestow.checker import rules
 from kubestow.checker.reading import affinity_terms, matching, resources, taints
 from kubestow.checker.rules.admission import quotas as admission
+from kubestow.checker.rules.base import Place, World
 from kubestow.checker.rules.dynamic_resources import entry as devices
 from kubestow.checker.rules.dynamic_resources.document import faults as device_faults
 from kubestow.checker.rules.inter_pod_affinity import state as affinity
@@ -22,6 +24,11 @@ from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
 Fault = tuple[str, str]
+#: Rules of the checker that this replay reads again.
+READ_HERE = (
+    "Admission", "DynamicResources", "GangScheduling", "InterPodAffinity", "NodeName", "NodePorts", "NodeResourcesFit", "NodeStatic",
+    "NriPolicies", "PodTopologySpread", "VolumeRules",
+)  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -133,7 +140,23 @@ class Replay:
             found += [(devices.RULE, why)] if why is not None else []
             requests = self.devices.left_to_the_node(requests, capacity)
         found += [("NodeResourcesFit", why) for why in fit.fit_faults(requests, len(here), self.used()[name], capacity)]
-        return found + self.volumes.faults(pod, node)
+        return found + self.volumes.faults(pod, node) + self.others(new)
+
+    def others(self, new: There) -> list[Fault]:
+        """Rules that are not read here: by the checker's own reading, in a state that is made for this question."""
+        if all(kind.__name__ in READ_HERE for kind in rules.ALL):
+            return []
+        world = World(self.snapshot, self.nodes, self.candidates, resources.SharedRequests(self.snapshot.gates))
+        places = {name: Place(node, name, self.capacity[name]) for name, node in self.nodes.items()}
+        found: list[Fault] = []
+        for rule in rules.build(world, lambda kind: kind.__name__ not in READ_HERE):
+            rule.announce([each.pod for each in (*self.there, new)], judged=True)
+            for each in self.there:
+                if (reading := rule.read(each.pod, judged=True)) is not None:
+                    rule.add(reading, each.pod, places[each.node.metadata.name or ""], placed=each.placed)
+            if (reading := rule.read(new.pod, judged=True)) is not None:
+                found += rule.faults(reading, new.pod, places[new.node.metadata.name or ""])
+        return found
 
     # --- PodTopologySpread ------------------------------------------------------------------------------------------------------------
 
