@@ -10,7 +10,7 @@ from kubestow.checker.placement_document import why_not_pending
 from kubestow.checker.plan.document import entries
 from kubestow.checker.plan.objective import PlanLedger
 from kubestow.checker.plan.state import Board, cordoned
-from kubestow.checker.rules import resources
+from kubestow.checker.reading import resources
 from kubestow.checker.violation import stays_with_node
 from kubestow.models.documents.placement import Placement
 from kubestow.models.documents.policy import DEFAULT

@@ -13,17 +13,17 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from kubestow.checker import rules
 from kubestow.checker.claims import reasons
+from kubestow.checker.claims.anti_affinity_users import not_granted
 from kubestow.checker.claims.document import document_claims
 from kubestow.checker.claims.preemption import SCHEDULER, preemption_faults
 from kubestow.checker.claims.preferences import preference_claims
-from kubestow.checker.devices import entry as devices
 from kubestow.checker.judge import Fault, Judge
 from kubestow.checker.objective.tiers import objective_faults
 from kubestow.checker.placement_document import Turns, document_faults, turns, why_not_movable, why_not_pending
+from kubestow.checker.reading import gang_roster
 from kubestow.checker.replicas import Crowd, Whereabouts
-from kubestow.checker.rules import gangs
-from kubestow.checker.rules.anti_affinity_users import not_granted
 from kubestow.checker.violation import DOCUMENT, Violation
 from kubestow.models.documents.placement import Assignment, Placement
 from kubestow.models.documents.policy import DEFAULT
@@ -118,7 +118,7 @@ def rest_faults(snapshot: Snapshot, placement: Placement) -> list[Violation]:
             why = why or (None if entry.node in nodes else "there is no such node")
             if why is not None:
                 found.append(Violation(entry.pod, entry.node, DOCUMENT, why))
-        roster = gangs.read(snapshot, {key for key, why in refusals.items() if why is None}, placement.policy or DEFAULT)
+        roster = gang_roster.read_roster(snapshot, {key for key, why in refusals.items() if why is None}, placement.policy or DEFAULT)
         waiting = [crowd.at[entry.pod] if refusals.get(entry.pod, "unknown") is None else None for entry in placement.assignments]
         bound = turns(placement, waiting, nodes, roster)
         pods = [snapshot.pods[place] for place in bound.places]
@@ -126,10 +126,10 @@ def rest_faults(snapshot: Snapshot, placement: Placement) -> list[Violation]:
         judge = Judge(snapshot, pods, exempt=placement.snapshot.daemonNamespaces, crowd=crowd, policy=policy)
         found += _bound(judge, bound, pods, named=False) + _final(judge)
         for entry, pod in zip(bound.entries, pods, strict=True):
-            why_others = judge.other_devices(pod, entry.devices)
-            found += [Violation(entry.pod, entry.node, devices.RULE, why) for why in why_others]
-        faults = gangs.gang_faults(snapshot, placement, roster, bound.entries, refusals)
-        return found + [fault for fault in faults if fault.rule == gangs.RULE]
+            wrong = judge.entry_faults(pod, entry, later=True)
+            found += [Violation(entry.pod, entry.node, rule, why) for rule, why in wrong]
+        faults = rules.document_faults(snapshot, placement, roster, bound.entries, refusals)
+        return found + [fault for fault in faults if fault.rule != DOCUMENT]
 
 
 def _bound(judge: Judge, bound: Turns, pods: Sequence[objects.Pod], *, named: bool = True) -> list[Violation]:
@@ -139,7 +139,7 @@ def _bound(judge: Judge, bound: Turns, pods: Sequence[objects.Pod], *, named: bo
         judge: The state of the cluster.
         bound: Assignments and units in bind order.
         pods: The pods, in the same order.
-        named: True if pods must get the devices that the document names.
+        named: True if the entries must be true of the pods, such as the devices that they name.
     """
     found: list[Violation] = []
 
@@ -147,18 +147,17 @@ def _bound(judge: Judge, bound: Turns, pods: Sequence[objects.Pod], *, named: bo
         found.extend(Violation(entry.pod, entry.node, rule, why) for rule, why in faults)
 
     def compare(entry: Assignment, pod: objects.Pod) -> None:
-        wrong = judge.device_faults(pod, entry.node, entry.devices) if named else ()
-        found.extend(Violation(entry.pod, entry.node, devices.RULE, why) for why in wrong)
+        if named:
+            report(entry, judge.entry_faults(pod, entry))
 
-    coming, allocates = zip(bound.entries, pods, strict=True), judge.allocates
+    coming = zip(bound.entries, pods, strict=True)
     for size in bound.units:
         if size == 1:
             entry, pod = next(coming)
             faults = judge.bind_alone(pod, entry.node)
             if faults:
                 report(entry, faults)
-            if allocates or entry.devices:
-                compare(entry, pod)
+            compare(entry, pod)
             continue
         unit = list(islice(coming, size))
         for (entry, _), faults in zip(unit, judge.bind([(pod, entry.node) for entry, pod in unit]), strict=True):
@@ -170,7 +169,7 @@ def _bound(judge: Judge, bound: Turns, pods: Sequence[objects.Pod], *, named: bo
 
 def _final(judge: Judge) -> list[Violation]:
     """Return the faults of the final state, which a scheduler that never looks back does not prevent."""
-    return [Violation(objects.pod_key(pod), node, "PodTopologySpread", why) for pod, node, why in judge.final_faults()]
+    return [Violation(objects.pod_key(pod), node, rule, why) for pod, node, rule, why in judge.final_faults()]
 
 
 def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> CheckedPlacement:
@@ -178,7 +177,7 @@ def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checke
     nodes = frozenset(node.metadata.name or "" for node in snapshot.nodes)
     refusals = crowd.each(lambda pod: why_not_pending(pod, nodes, placement.snapshot))
     pending = {key for key, why in refusals.items() if why is None}
-    roster = gangs.read(snapshot, pending, placement.policy or DEFAULT, keys=crowd.key_of)
+    roster = gang_roster.read_roster(snapshot, pending, placement.policy or DEFAULT, keys=crowd.key_of)
     places = [crowd.at.get(entry.pod) for entry in placement.assignments]
     found = document_faults(snapshot.sha256, placement, crowd, places, nodes, refusals, roster)
     bound = turns(placement, places, nodes, roster)
@@ -194,7 +193,7 @@ def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checke
     found += _bound(judge, bound, pods)
     found += [] if placement.engine == SCHEDULER else _final(judge)
     found += preemption_faults(placement, crowd)
-    found += gangs.gang_faults(snapshot, placement, roster, bound.entries, refusals)
+    found += rules.document_faults(snapshot, placement, roster, bound.entries, refusals)
     placed = {crowd.key_of[place]: entry.node for entry, place in zip(bound.entries, bound.places, strict=True)}
     where = Whereabouts(crowd, placed, absent, nodes)
     found += objective_faults(snapshot, placement, bound.entries, where, pending, judge, roster.gangs)

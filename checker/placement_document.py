@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from kubestow.checker.reading.gang_roster import Roster
 from kubestow.checker.replicas import Crowd
-from kubestow.checker.rules.gangs import Roster
 from kubestow.checker.violation import DOCUMENT, GATED, Violation, is_mirror
 from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
 from kubestow.models.documents.policy import DEFAULT

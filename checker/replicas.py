@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from operator import attrgetter
 from typing import Final, TypeVar
 
-from kubestow.checker.rules import matching, resources
+from kubestow.checker.reading import matching, resources
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 

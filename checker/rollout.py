@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kubestow.checker.attachments import NodeAttachments
 from kubestow.checker.claims.document import count_faults
-from kubestow.checker.devices import entry as devices
-from kubestow.checker.devices.state import Grant
 from kubestow.checker.placement import Judge
-from kubestow.checker.rules.admission import QuotaBooks
+from kubestow.checker.rules import Creations, released
 from kubestow.checker.updates import verify_update
 from kubestow.checker.violation import DOCUMENT, Violation
 from kubestow.models.documents.placement import Placement, Rollout, RolloutPod, Wave
@@ -79,7 +77,7 @@ class _RolloutReplay:
         alive: Keys of the remaining old pods.
         placed: Nodes of placed new pods, in bind order.
         waiting: Keys of pending new pods.
-        granted: Devices of placed new pods.
+        held: What rules gave to placed new pods.
         books: Quotas, with their use by these pods.
         attached: Attached single-node volumes.
     """
@@ -95,14 +93,14 @@ class _RolloutReplay:
     alive: set[str] = field(init=False)
     placed: dict[str, str] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
-    granted: dict[str, Sequence[Grant]] = field(default_factory=dict)
-    books: QuotaBooks = field(init=False)
+    held: dict[str, Mapping[str, object]] = field(default_factory=dict)
+    books: Creations = field(init=False)
     attached: NodeAttachments = field(init=False)
 
     def __post_init__(self) -> None:
         self.alive = set(self.old)
         exempt, policy = self.placement.snapshot.daemonNamespaces, self.placement.policy or DEFAULT
-        self.books = QuotaBooks(self.snapshot, self.gone, policy=policy, exempt=exempt)
+        self.books = Creations(self.snapshot, self.gone, policy=policy, exempt=exempt)
         self.attached = NodeAttachments(self.snapshot)
         self.attached.begin([pod for pod in self.snapshot.pods if objects.pod_key(pod) not in self.gone])
 
@@ -190,10 +188,10 @@ class _RolloutReplay:
         ]
         judged = [*(self.new[key] for key in self.placed), *candidates]
         there = {objects.pod_key(pod) for pod in pods}
-        claims = devices.remaining(self.snapshot, {key for key in map(objects.pod_key, self.snapshot.pods) if key not in there})
-        now = replace(self.snapshot, pods=pods, resource_claims=claims)
+        now = released(self.snapshot, {key for key in map(objects.pod_key, self.snapshot.pods) if key not in there})
+        now = replace(now, pods=pods)
         exempt, policy = self.placement.snapshot.daemonNamespaces, self.placement.policy or DEFAULT
-        judge = Judge(now, judged, exempt=exempt, granted=self.granted, policy=policy)
+        judge = Judge(now, judged, exempt=exempt, held=self.held, policy=policy)
         for key, node in self.placed.items():
             judge.bind([(self.new[key], node)])  # judged in its own wave
         return judge
@@ -206,9 +204,9 @@ class _RolloutReplay:
                 key, node, pod = entry.pod, entry.node, self.new[entry.pod]
                 for rule, why in judge.bind([(pod, node)])[0]:
                     self.fault(why, key, node, rule)
-                for why in judge.device_faults(pod, node, entry.devices):
-                    self.fault(why, key, node, devices.RULE)
-                self.placed[key], self.granted[key] = node, judge.grants(pod)
+                for rule, why in judge.entry_faults(pod, entry):
+                    self.fault(why, key, node, rule)
+                self.placed[key], self.held[key] = node, judge.holdings(pod)
                 self.attached.come(pod, node)
 
     def _delete(self, number: int, names: Sequence[str]) -> None:

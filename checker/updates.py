@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -10,10 +10,9 @@ import msgspec
 
 from kubestow.checker.attachments import NodeAttachments
 from kubestow.checker.claims.document import count_faults
-from kubestow.checker.devices import entry as devices
-from kubestow.checker.devices.state import Grant
 from kubestow.checker.placement import Judge
-from kubestow.checker.rules.admission import Fault, QuotaBooks
+from kubestow.checker.rules import Creations, released
+from kubestow.checker.rules.base import Fault
 from kubestow.checker.update_steps import Pods
 from kubestow.checker.violation import DOCUMENT, Violation
 from kubestow.models.documents.placement import Placement, Rollout, RolloutPod, Wave
@@ -69,7 +68,7 @@ class _UpdateReplay:
         where: Node of each pod of the workload; None if pending.
         bound: Keys of bound pods, in bind order.
         reached: Indices of created members.
-        granted: Devices of bound pods.
+        held: What rules gave to bound pods.
         books: Quotas, with their use.
         attached: Attached single-node volumes.
         own: Keys of all members.
@@ -85,8 +84,8 @@ class _UpdateReplay:
     where: dict[str, str | None] = field(default_factory=dict)
     bound: list[str] = field(default_factory=list)
     reached: set[int] = field(default_factory=set)
-    granted: dict[str, Sequence[Grant]] = field(default_factory=dict)
-    books: QuotaBooks = field(init=False)
+    held: dict[str, Mapping[str, object]] = field(default_factory=dict)
+    books: Creations = field(init=False)
     attached: NodeAttachments = field(init=False)
     own: set[str] = field(init=False)
     on: dict[str, list[objects.Pod]] = field(init=False)
@@ -102,7 +101,7 @@ class _UpdateReplay:
                 self.pods.come(member)
         self.pods.serving = {key for key, member in self.pods.there.items() if member.ready}
         self.where = {key: member.node for key, member in self.pods.there.items()}
-        self.books = QuotaBooks(self.around, exempt=self.placement.snapshot.daemonNamespaces)
+        self.books = Creations(self.around, exempt=self.placement.snapshot.daemonNamespaces)
         self.attached = NodeAttachments(self.around)
         self.attached.begin(self.around.pods)
         self.own = {member.key for member in update.members}
@@ -205,7 +204,7 @@ class _UpdateReplay:
         placed = [pod for key in bound if _claims(pod := self._pod(key))]
         plain = (pod for key in bound if not _claims(pod := self._pod(key)))
         now.pods += [_running(pod, self.where[objects.pod_key(pod)]) for pod in plain]
-        judge = Judge(now, [*placed, *candidates], exempt=self.placement.snapshot.daemonNamespaces, granted=self.granted, policy=policy)
+        judge = Judge(now, [*placed, *candidates], exempt=self.placement.snapshot.daemonNamespaces, held=self.held, policy=policy)
         for pod in placed:
             judge.bind([(pod, self.where[objects.pod_key(pod)] or "")])  # judged in its own wave
         return judge
@@ -216,8 +215,8 @@ class _UpdateReplay:
         running = {key for key, member in self.pods.there.items() if member.node is not None}
         pods = [pod for pod in self.around.pods if (key := objects.pod_key(pod)) not in mine or key in running]
         there = {objects.pod_key(pod) for pod in pods}
-        claims = devices.remaining(self.around, {key for key in map(objects.pod_key, self.around.pods) if key not in there})
-        return replace(self.around, pods=pods, resource_claims=claims)
+        now = released(self.around, {key for key in map(objects.pod_key, self.around.pods) if key not in there})
+        return replace(now, pods=pods)
 
     def _alone(self, candidates: Sequence[objects.Pod]) -> Snapshot:
         """Return only the nodes of the pods to be judged, with the pods on them."""
@@ -239,9 +238,9 @@ class _UpdateReplay:
                 self.fault("the document says that the pod is of the other revision", key, node)
             for rule, why in judge.bind([(pod, node)])[0]:
                 self.fault(why, key, node, rule)
-            for why in judge.device_faults(pod, node, entry.devices):
-                self.fault(why, key, node, devices.RULE)
-            self.where[key], self.granted[key] = node, judge.grants(pod)
+            for rule, why in judge.entry_faults(pod, entry):
+                self.fault(why, key, node, rule)
+            self.where[key], self.held[key] = node, judge.holdings(pod)
             self.bound.append(key)
             self.attached.come(pod, node)
         self._refresh()
@@ -276,7 +275,7 @@ class _UpdateReplay:
             self.attached.go(pod)
         if key in self.bound:
             self.bound.remove(key)
-        self.granted.pop(key, None)
+        self.held.pop(key, None)
         self.pods.go(key)
         del self.where[key]
         self._refresh()

@@ -103,6 +103,8 @@ def _search(
     refuse_domain_blocking(snapshot, scope, options.policy)
     with no_gc():
         cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
+    unencoded = rules.unencoded() if options.engine != "greedy" else []
+    options = replace(options, engine="greedy") if unencoded else options
     kinds = len(np.unique(cluster.node_classes()))
     report("compile", detail=f"{len(scope.pending)} pods in {cluster.n_classes} classes, {cluster.n_nodes} nodes in {kinds} classes")
     compiled = time.monotonic()
@@ -110,6 +112,8 @@ def _search(
     context = RunContext(options, Deadline(options, clock), stop, report)
     with set_aside():
         answer, eligibility = _answer(cluster, context, clock)
+        if unencoded:
+            answer.notes.append(f"engine greedy, and no proof by search: no model states {', '.join(unencoded)}")
         if int(answer.counts.sum()) < len(scope.pending) and is_undecided(snapshot, scope.pending):
             answer.bounds, answer.notes = most_placed(cluster, eligibility), [note for note in answer.notes if not note.endswith(PROVED)]
         solved = time.monotonic()

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kubestow.checker.placement import rest_faults
 from kubestow.checker.placement_document import why_not_pending
-from kubestow.checker.rules import resources
+from kubestow.checker.reading import resources
 from kubestow.checker.violation import Violation
 from kubestow.models.buffers.chunks import buffer_of, with_chunks
 from kubestow.models.documents.headroom import BufferRoom, Headroom

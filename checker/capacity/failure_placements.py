@@ -130,7 +130,6 @@ class PlacementFinder:
         return why
 
     def _place(self, order: Sequence[OutageRunner], nodes: Mapping[str, str]) -> str | None:
-        placed: list[tuple[OutageRunner, str]] = []
         for runner in order:
             name = nodes.get(runner.key)
             if name is None or self.outage.faults(runner, name):
@@ -138,8 +137,7 @@ class PlacementFinder:
             if name is None:
                 return f"{runner.key} finds none"
             self.outage.put(runner, name)
-            placed.append((runner, name))
-        return next((why for _, _, why in self.outage.final_faults(placed)), None)
+        return next((why for _, _, (_, why) in self.outage.final_faults()), None)
 
     def _find(self, runner: OutageRunner) -> str | None:
         """Return a node that accepts the pod, or None. The search resumes where the last pod of this kind was placed."""

@@ -10,7 +10,7 @@ from kubestow.checker.capacity import buffers
 from kubestow.checker.capacity.checked import CheckedDocument
 from kubestow.checker.claims.statement import unjudged_pods
 from kubestow.checker.placement import check
-from kubestow.checker.rules import resources
+from kubestow.checker.reading import resources
 from kubestow.checker.violation import Violation
 from kubestow.models.buffers.chunks import without_chunks
 from kubestow.models.documents.fit import Fit, Keep

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from kubestow.checker.rules import matching
+from kubestow.checker.reading import matching
 from kubestow.models.snapshot.snapshot import Snapshot
 
 _COMMA: Final = re.compile(r",(?![^()]*\))")

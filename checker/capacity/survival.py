@@ -18,7 +18,7 @@ from kubestow.checker.capacity.checked import CheckedDocument
 from kubestow.checker.capacity.failure_placements import PlacementFinder
 from kubestow.checker.capacity.failures import comes_back, domains, listed, nodes_of, without
 from kubestow.checker.capacity.outage import Fault, Outage, OutageRunner
-from kubestow.checker.rules import gangs
+from kubestow.checker.reading import gang_roster
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.headroom import Headroom
 from kubestow.models.documents.placement import Assignment
@@ -183,7 +183,7 @@ class FailureJudge:
         self._back = {key for key, runner in runners.items() if comes_back(runner.pod, survival.priority)}
         alone = snapshot.copy()
         alone.pods = [runners[key].pod for key in self._back]
-        self._gangs = gangs.read(alone, self._back, policy).gang_of if self._back else {}
+        self._gangs = gang_roster.read_roster(alone, self._back, policy).gang_of if self._back else {}
         self._zones = bool(node_topologies(policy, snapshot))
         self._devices = snapshot.gates.enabled("DynamicResourceAllocation")
 
@@ -250,7 +250,7 @@ class FailureJudge:
         self, gone: Sequence[str], runners: Mapping[str, OutageRunner], entries: Sequence[Assignment], preempted: Sequence[str]
     ) -> list[tuple[str, str, Fault]]:
         """Replay assignments after a failure; return pod key, node and fault."""
-        outage, found, placed = self.outage, [], list[tuple[OutageRunner, str]]()
+        outage, found = self.outage, []
         outage.fail(gone)
         for key in dict.fromkeys(preempted):
             if key in outage.runners and outage.runners[key].node not in outage.gone:
@@ -260,8 +260,7 @@ class FailureJudge:
             found += [(entry.pod, entry.node, fault) for fault in outage.faults(runner, entry.node)]
             if entry.node in outage.nodes and entry.node not in outage.gone:
                 outage.put(runner, entry.node)
-                placed.append((runner, entry.node))
-        found += [(key, node, ("PodTopologySpread", why)) for key, node, why in outage.final_faults(placed)]
+        found += outage.final_faults()
         outage.restore()
         return found
 

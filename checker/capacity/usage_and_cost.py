@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
-from kubestow.checker.rules import resources
+from kubestow.checker.reading import resources
 from kubestow.checker.violation import is_mirror, stays_with_node
 from kubestow.models.documents.catalogue import Price, Shape
 from kubestow.models.documents.sizing import Sizing

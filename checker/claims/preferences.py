@@ -16,8 +16,8 @@ from kubestow.checker.objective.families import KINDS, build, named
 from kubestow.checker.objective.families.base import Family, Scene
 from kubestow.checker.objective.families.pod_affinity import PodAffinity
 from kubestow.checker.objective.kinds import Kinds, PodKind, labels_of
+from kubestow.checker.reading import affinity_terms
 from kubestow.checker.replicas import Whereabouts
-from kubestow.checker.rules import affinity
 from kubestow.checker.violation import DOCUMENT, Violation
 from kubestow.models.documents.placement import Placement, Preferences
 from kubestow.models.documents.policy import DEFAULT, Policy
@@ -46,7 +46,7 @@ class _Term(NamedTuple):
     text: str
     weight: int
     key: str
-    match: affinity.Match
+    match: affinity_terms.Match
 
 
 def preference_claims(snapshot: Snapshot, placement: Placement, where: Whereabouts, gangs: Sequence[Gang]) -> Iterator[Violation]:
@@ -158,14 +158,14 @@ class _Book:
         self._terms_of: dict[tuple[object, ...], list[_Term]] = {}
         self._spaces = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         self._kinds = Kinds()
-        self._memo: dict[tuple[affinity.Match, str], tuple[int, Counter[str], frozenset[int]]] = {}
+        self._memo: dict[tuple[affinity_terms.Match, str], tuple[int, Counter[str], frozenset[int]]] = {}
 
     def read(self, where: Whereabouts) -> None:
         """Count the pods by their preferences. Replicas are counted together; bare pods alone, because they gain under
         their own names.
         """
         mine: list[tuple[objects.Pod, list[str]]] = []
-        given: dict[tuple[Family, str, affinity.Match], Counter[str]] = {}
+        given: dict[tuple[Family, str, affinity_terms.Match], Counter[str]] = {}
         for pod, on in where.on:
             if objects.is_terminal(pod):
                 continue
@@ -188,7 +188,7 @@ class _Book:
         if points:
             self.gained[controller_name(pod)] += points * family.weight(self._scene.policy)
 
-    def _give(self, pod: objects.Pod, nodes: Sequence[str], given: dict[tuple[Family, str, affinity.Match], Counter[str]]) -> None:
+    def _give(self, pod: objects.Pod, nodes: Sequence[str], given: dict[tuple[Family, str, affinity_terms.Match], Counter[str]]) -> None:
         """Add the points that terms of remaining pods offer, by family, key and match, and by domain."""
         for term in self._own(pod, staying=True):
             for node in nodes:
@@ -207,7 +207,7 @@ class _Book:
             return []
         memo = id(pod.spec.affinity), pod.metadata.namespace, id(pod.metadata.labels), staying
         if memo not in self._terms_of:
-            found: dict[tuple[Family, affinity.AffinityTerm], int] = {}
+            found: dict[tuple[Family, affinity_terms.AffinityTerm], int] = {}
             for family in self._families:
                 for term, weight in family.terms(pod, staying=staying):
                     found[family, term] = found.get((family, term), 0) + weight
@@ -224,7 +224,7 @@ class _Book:
             self.lost[key] = pods + len(real), before + sum(real)
 
     def _each(
-        self, mine: list[tuple[objects.Pod, list[str]]], given: Mapping[tuple[Family, str, affinity.Match], Counter[str]]
+        self, mine: list[tuple[objects.Pod, list[str]]], given: Mapping[tuple[Family, str, affinity_terms.Match], Counter[str]]
     ) -> None:  # fmt: skip
         """Count every preference of the placed pods."""
         for pod, nodes in mine:
@@ -274,10 +274,10 @@ class _Book:
         here = by_domain[domain] - itself if domain is not None else 0
         return here, everywhere - itself - here
 
-    def _holds(self, match: affinity.Match, kind: PodKind) -> bool:
+    def _holds(self, match: affinity_terms.Match, kind: PodKind) -> bool:
         return match.holds(kind.namespace, kind.labels, self._spaces.get(kind.namespace, {}))
 
-    def _matching(self, match: affinity.Match, key: str) -> tuple[int, Counter[str], frozenset[int]]:
+    def _matching(self, match: affinity_terms.Match, key: str) -> tuple[int, Counter[str], frozenset[int]]:
         """Return the pods that a term selects: their number, their number per domain, and the ids of their kinds."""
         if (match, key) not in self._memo:
             kinds = [kind for kind in self._kinds.offered(match.selector) if self._holds(match, kind)]

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from kubestow.checker import rules
 from kubestow.checker.violation import DOCUMENT, Violation
 from kubestow.models.documents.placement import Cause, Placement, Reason
 from kubestow.models.documents.policy import DEFAULT, node_topologies
@@ -23,14 +24,7 @@ from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Rules that are rechecked here.
-JUDGED: Final = frozenset(
-    {
-        "BalloonsPolicy", "TopologyAwarePolicy",
-        "DynamicResources", "InterPodAffinity", "LimitRanger", "NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodePorts",
-        "NodeResourcesFit", "NodeUnschedulable", "NodeVolumeLimits", "PodNodeSelector", "PodOS", "PodTolerationRestriction",
-        "PodTopologySpread", "ResourceQuota", "TaintToleration", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
-    }
-)  # fmt: skip
+JUDGED: Final = frozenset(name for kind in rules.ALL if kind.recounted for name in kind.names)
 GANG: Final = "GangScheduling"
 NO_NODES: Final = "NoNodes"
 #: Rules whose node counts are not rechecked.
@@ -44,8 +38,8 @@ class JudgeProtocol(Protocol):
     """The cluster with all placed pods."""
 
     def faults(self, pod: objects.Pod, node_name: str) -> list[tuple[str, str]]: ...
-    def disturbs(self, pod: objects.Pod, node_name: str) -> bool: ...
-    def device_demand(self, pod: objects.Pod) -> object: ...
+    def disturbed(self, pod: objects.Pod, node_name: str) -> frozenset[str]: ...
+    def content(self, pod: objects.Pod) -> object: ...
 
 
 @dataclass
@@ -93,7 +87,7 @@ class UnplacedPods:
             if entry.pod not in judged:
                 continue
             pod = self.pods[entry.pod]
-            distinguishing = pod.metadata.namespace, pod.metadata.labels, pod.metadata.annotations, pod.spec, judge.device_demand(pod)
+            distinguishing = pod.metadata.namespace, pod.metadata.labels, pod.metadata.annotations, pod.spec, judge.content(pod)
             key = msgspec.json.encode(distinguishing)
             if key not in memo:
                 if (len(memo) + 1) * len(nodes) > MAX_JUDGED_PAIRS:
@@ -216,10 +210,9 @@ def _verdict(judge: JudgeProtocol, pod: objects.Pod, nodes: Sequence[str], numa:
     counts: Counter[str] = Counter()
     fits = None
     for name in nodes:
-        rules = {rule for rule, _ in judge.faults(pod, name)}
-        if "PodTopologySpread" not in rules and judge.disturbs(pod, name):
-            rules.add("PodTopologySpread")
-        counts.update(rules)
-        if not rules and fits is None and name not in numa:
+        rejecting = {rule for rule, _ in judge.faults(pod, name)}
+        rejecting |= judge.disturbed(pod, name)
+        counts.update(rejecting)
+        if not rejecting and fits is None and name not in numa:
             fits = name
     return counts, fits

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from kubestow.checker.rules import affinity, matching
+from kubestow.checker.reading import affinity_terms, matching
 from kubestow.checker.violation import DOCUMENT, Violation
 from kubestow.models.documents.placement import Placement
 from kubestow.models.kube import objects
@@ -24,10 +24,10 @@ def concerned(snapshot: Snapshot) -> frozenset[str]:
     lacking = [pod for pod in living if (pod.metadata.namespace or "default") not in snapshot.namespaces]
     if not lacking:
         return frozenset()
-    hits: dict[affinity.Match, frozenset[str]] = {}
+    hits: dict[affinity_terms.Match, frozenset[str]] = {}
     found: set[str] = set()
     for pod in living:
-        terms = affinity.read_terms(pod)
+        terms = affinity_terms.read_terms(pod)
         for match in {term.match for term in (*terms.affinity, *terms.anti) if term.match.among}:
             if match not in hits:
                 hits[match] = frozenset(objects.pod_key(other) for other in lacking if _may_hold(match, other))
@@ -36,7 +36,7 @@ def concerned(snapshot: Snapshot) -> frozenset[str]:
     return frozenset(found)
 
 
-def _may_hold(match: affinity.Match, other: objects.Pod) -> bool:
+def _may_hold(match: affinity_terms.Match, other: objects.Pod) -> bool:
     """Return True if unknown labels decide whether a match holds for a pod whose namespace has no object."""
     name = other.metadata.namespace or "default"
     if name in match.namespaces or not matching.selects(match.selector, other.metadata.labels or {}):

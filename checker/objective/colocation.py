@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kubestow.checker.rules.node_policies.governing import by_name, governing
+from kubestow.checker.reading.governing_policies import by_name, governing
 from kubestow.models.documents.policy import Policy
 from kubestow.models.snapshot.snapshot import Snapshot
 

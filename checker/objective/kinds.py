@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from kubestow.checker.rules import matching
+from kubestow.checker.reading import matching
 from kubestow.models.kube import objects
 
 Nodes = Mapping[str, objects.Node]

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from kubestow.checker.objective import families
 from kubestow.checker.objective.families.base import Family, NodeFamily, Scene
 from kubestow.checker.objective.kinds import Kinds
+from kubestow.checker.reading import gang_roster
 from kubestow.checker.replicas import Crowd, Whereabouts
-from kubestow.checker.rules import gangs as rules_gangs
 from kubestow.models.documents.policy import Policy
 from kubestow.models.gangs.gangs import Gang
 from kubestow.models.kube import objects
@@ -81,7 +81,7 @@ def score(
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
     """
     wanted, nodes = frozenset(pending), {node.metadata.name or "" for node in snapshot.nodes}
-    gangs = rules_gangs.read(snapshot, wanted, policy).gangs if gangs is None else gangs
+    gangs = gang_roster.read_roster(snapshot, wanted, policy).gangs if gangs is None else gangs
     return score_of(snapshot, Whereabouts(Crowd(snapshot), placed, absent, nodes), policy, wanted, gangs)
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from kubestow.checker.reading import resources
 from kubestow.checker.replicas import Crowd, Whereabouts
-from kubestow.checker.rules import resources
 from kubestow.checker.violation import stays_with_node
 from kubestow.models.documents.policy import Policy
 from kubestow.models.kube import objects, quantity

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from kubestow.checker.objective import families, numa_zones, preferences, tie_break
 from kubestow.checker.objective.colocation import colocation
+from kubestow.checker.reading.resources import Amounts
 from kubestow.checker.replicas import Whereabouts
-from kubestow.checker.rules.resources import Amounts
 from kubestow.checker.violation import DOCUMENT, Violation
 from kubestow.models.documents.placement import Assignment, FamilyResult, Placement, TierResult
 from kubestow.models.documents.policy import DEFAULT, Policy, node_topologies

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kubestow.checker.rules import resources
+from kubestow.checker.reading import resources
 from kubestow.models.kube import objects, quantity, topology_objects
 from kubestow.models.kube.pod_spec import GUARANTEED, qos_class
 

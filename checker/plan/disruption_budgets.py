@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kubestow.checker.claims.document import controller_name
 from kubestow.checker.plan.document import Workloads
-from kubestow.checker.rules import matching
+from kubestow.checker.reading import matching
 from kubestow.models.kube import objects, workload_objects
 from kubestow.models.snapshot.snapshot import Snapshot
 

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from kubestow.checker.plan.state import Board, PlanRunner
-from kubestow.checker.rules import affinity, matching
+from kubestow.checker.reading import affinity_terms, matching
+from kubestow.checker.reading.affinity_terms import RequiredTerms
 from kubestow.models.kube import objects
 
 
@@ -64,7 +65,7 @@ def _followers(board: Board, standing: Iterable[PlanRunner], going: frozenset[st
     return frozenset(found)
 
 
-def _goes(board: Board, runner: PlanRunner, broke: frozenset[str], owners: Iterable[tuple[PlanRunner, affinity.RequiredTerms]]) -> bool:
+def _goes(board: Board, runner: PlanRunner, broke: frozenset[str], owners: Iterable[tuple[PlanRunner, RequiredTerms]]) -> bool:
     """Return True if a pod must leave because of its own broken rules or an owner's anti-affinity."""
     wanted, node = runner.pod.spec.affinity, board.nodes[runner.node or ""]
     if "NodeAffinity" in broke and wanted is not None and wanted.nodeAffinity is not None:
@@ -74,7 +75,7 @@ def _goes(board: Board, runner: PlanRunner, broke: frozenset[str], owners: Itera
     if "InterPodAffinity" not in broke:
         return False
     wants = _enforced(runner.pod).affinity
-    if wants and board.asks.is_lonely(runner.member, runner.node or ""):
+    if wants and "InterPodAffinity" in board.broken_there(runner):
         others = [other for other in board.runners.values() if other is not runner and all(_takes(board, term, other) for term in wants)]
         if not all(any(_together(board, term.key, runner, other) for other in others) for term in wants):
             return True
@@ -89,12 +90,12 @@ def _goes(board: Board, runner: PlanRunner, broke: frozenset[str], owners: Itera
     return False
 
 
-def _meets(board: Board, terms: affinity.RequiredTerms, owner: PlanRunner, other: PlanRunner) -> bool:
+def _meets(board: Board, terms: RequiredTerms, owner: PlanRunner, other: PlanRunner) -> bool:
     """Return True if another running pod is in a domain from which the owner's anti-affinity terms exclude it."""
     return any(_together(board, term.key, owner, other) and _takes(board, term, other) for term in terms.anti)
 
 
-def _takes(board: Board, term: affinity.AffinityTerm, other: PlanRunner) -> bool:
+def _takes(board: Board, term: affinity_terms.AffinityTerm, other: PlanRunner) -> bool:
     """Return True if a term selects a pod."""
     member = other.member
     namespace = board.snapshot.namespaces.get(member.namespace)
@@ -109,15 +110,15 @@ def _together(board: Board, key: str, one: PlanRunner, other: PlanRunner) -> boo
     return key in here and here[key] == there.get(key)
 
 
-def _enforced(pod: objects.Pod) -> affinity.RequiredTerms:
+def _enforced(pod: objects.Pod) -> RequiredTerms:
     """Return the affinity and anti-affinity terms of a pod that also hold during execution."""
     wanted = pod.spec.affinity
     if wanted is None:
-        return affinity.NO_TERMS
+        return affinity_terms.NO_TERMS
     kept = objects.Affinity(podAffinity=_part(wanted.podAffinity), podAntiAffinity=_part(wanted.podAntiAffinity))
     if kept.podAffinity is None and kept.podAntiAffinity is None:
-        return affinity.NO_TERMS
-    return affinity.read_terms(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, affinity=kept)))
+        return affinity_terms.NO_TERMS
+    return affinity_terms.read_terms(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, affinity=kept)))
 
 
 def _part(part: objects.PodAffinity | None) -> objects.PodAffinity | None:

@@ -87,7 +87,7 @@ class PlanLedger:
 
     def _use(self, name: str) -> NodeUse:
         """Return the pods and requests on a node."""
-        usage, capacity = self._board.usage[name], self._board.capacity[name]
+        usage, capacity = self._board.places[name], self._board.places[name].capacity
         return NodeUse(
             name, usage.pods, usage.used.get("cpu", 0), capacity.get("cpu", 0), usage.used.get("memory", 0), capacity.get("memory", 0)
         )
@@ -107,14 +107,16 @@ class PlanLedger:
         board = self._board
         if not board.nodes:
             return None
-        used = {name: usage.used for name, usage in board.usage.items()}
-        for name, usage in board.usage.items():
-            for runner in usage.resized:
-                if runner.key in self._wanted:
-                    mine = used[name] = dict(used[name])
-                    for amounts, by in ((board.requests(runner.pod, bound=True), -1), (board.requests(runner.pod, bound=False), 1)):
-                        for resource, amount in amounts.items():
-                            mine[resource] = mine.get(resource, 0) + by * amount
+        used = {name: usage.used for name, usage in board.places.items()}
+        for runner in (board.runners[key] for key in self._wanted if key in board.runners):
+            if runner.at is None or runner.at.placed:
+                continue
+            holds, asks = board.requests(runner.pod, bound=True), board.requests(runner.pod, bound=False)
+            if holds != asks:
+                mine = used[runner.at.node] = dict(used[runner.at.node])
+                for amounts, by in ((holds, -1), (asks, 1)):
+                    for resource, amount in amounts.items():
+                        mine[resource] = mine.get(resource, 0) + by * amount
         there = ((r.pod, [r.at.node], r.key not in self._wanted) for r in board.runners.values() if r.at is not None)
         return tie_break.balance(there, used, board.capacity, board.snapshot.gates)
 

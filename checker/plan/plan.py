@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kubestow.checker.claims.plan import PlanEnd, plan_claims
 from kubestow.checker.placement_document import why_not_pending
+from kubestow.checker.plan import execution_grace
 from kubestow.checker.plan.disruption_budgets import Guards
 from kubestow.checker.plan.document import (
     PLAN,
@@ -28,7 +29,8 @@ from kubestow.checker.plan.move_cost import Cost, cost_of
 from kubestow.checker.plan.objective import PlanLedger, summary_faults, tier_faults
 from kubestow.checker.plan.replay import BUDGET, PlanReplay
 from kubestow.checker.plan.state import Board, cordoned
-from kubestow.checker.rules import execution_grace, gangs
+from kubestow.checker.reading import gang_roster
+from kubestow.checker.rules import document_faults as rule_faults
 from kubestow.checker.violation import DOCUMENT, Violation
 from kubestow.models.documents.placement import Assignment, GangResult, Placement
 from kubestow.models.documents.policy import DEFAULT
@@ -86,7 +88,7 @@ class _Check:
         self.names = frozenset(node.metadata.name or "" for node in snapshot.nodes)
         self.refusals = {key: why_not_pending(pod, self.names, plan.snapshot) for key, pod in self.pods.items()}
         self.pending = {key for key, why in self.refusals.items() if why is None}
-        self.roster = gangs.read(snapshot, self.pending, policy)
+        self.roster = gang_roster.read_roster(snapshot, self.pending, policy)
         self.priorities = {self.roster.ranks.get(key, self.pods[key].spec.priority or 0) for key in self.pending}
         self.listed = entries(plan)
         guards = Guards(snapshot)
@@ -128,8 +130,7 @@ class _Check:
                 self.board.enter(runner.at, -1)
             runner.at = runner.presence(entry.target) if entry.target is not None else None
             if runner.at is not None:
-                if runner.pod.spec.volumes:
-                    self.board.volumes.settle(runner.pod, self.board.nodes[runner.at.node])
+                self.board.bind(runner.at)
                 self.board.put(runner.at)
                 self.board.enter(runner.at)
         return self._trimmed(before), self.ledger.summary(self.board.all_broken(), self._changed()), least
@@ -258,7 +259,7 @@ class _Check:
             for gang in self.roster.gangs
         ]  # fmt: skip
         stand_in = Placement(self.plan.snapshot, "", "feasible", [], found, gangs=results)
-        for fault in gangs.gang_faults(self.snapshot, stand_in, self.roster, found, self.refusals):
+        for fault in rule_faults(self.snapshot, stand_in, self.roster, found, self.refusals):
             yield Violation(fault.pod, fault.node, PLAN if fault.rule == DOCUMENT else fault.rule, fault.why)
 
     def _freed_faults(self, freed: set[str]) -> Iterator[Violation]:

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from kubestow.checker import rules
 from kubestow.checker.placement_document import why_not_pending
 from kubestow.checker.plan.disruption_budgets import Guards
 from kubestow.checker.plan.document import PLAN, PlanEntry, entries, history_faults
 from kubestow.checker.plan.movable import Exclusions
 from kubestow.checker.plan.replay import PlanReplay
 from kubestow.checker.plan.state import Board, cordoned
-from kubestow.checker.rules import admission, gangs
-from kubestow.checker.violation import Violation
+from kubestow.checker.reading import gang_roster
+from kubestow.checker.violation import DOCUMENT, Violation
 from kubestow.models.documents.placement import Assignment, Placement
 from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.documents.rebalance_plan import RebalancePlan
@@ -49,7 +50,7 @@ def _faults(snapshot: Snapshot, plan: RebalancePlan) -> Iterator[Violation]:
     names = frozenset(node.metadata.name or "" for node in snapshot.nodes)
     refusals = {key: why_not_pending(pod, names, plan.snapshot) for key, pod in pods.items()}
     pending = {key for key, why in refusals.items() if why is None}
-    roster = gangs.read(snapshot, pending, policy)
+    roster = gang_roster.read_roster(snapshot, pending, policy)
     guards = Guards(snapshot)
     board = Board(snapshot, pending, plan.snapshot.daemonNamespaces)
     exclusions = Exclusions(snapshot, guards, plan.limits.alsoMove, policy)
@@ -70,7 +71,7 @@ def _faults(snapshot: Snapshot, plan: RebalancePlan) -> Iterator[Violation]:
 def refused(snapshot: Snapshot, pods: Mapping[str, objects.Pod], listed: Sequence[PlanEntry]) -> Iterator[Violation]:
     """Yield moved pods whose replacements would be rejected by quotas, limits or a missing priority class."""
     replaced = {entry.pod: entry for entry in listed if entry.source is not None and entry.target is not None and entry.pod in pods}
-    for key, (rule, why) in admission.refused(replace(snapshot, to_create=list(replaced))).items():
+    for key, (rule, why) in rules.refused(replace(snapshot, to_create=list(replaced))).items():
         yield Violation(key, replaced[key].place, rule, f"step {replaced[key].step}: its replacement would be refused: {why}")
     for key, entry in replaced.items():
         name = pods[key].spec.priorityClassName
@@ -86,6 +87,6 @@ def _gang_faults(snapshot: Snapshot, replay: PlanReplay, listed: Sequence[PlanEn
     at = {key: runner.node for key in bound if (runner := board.runners.get(key)) is not None and key in roster.gang_of}
     found = [Assignment(key, node, bound[key], roster.gang_of[key]) for key, node in at.items() if node is not None]
     stand_in = Placement(replay.plan.snapshot, "", "feasible", [], found)
-    for fault in gangs.gang_faults(snapshot, stand_in, roster, found, replay.refusals):
-        if fault.rule == gangs.RULE:
+    for fault in rules.document_faults(snapshot, stand_in, roster, found, replay.refusals):
+        if fault.rule != DOCUMENT:
             yield fault

@@ -12,7 +12,7 @@ from kubestow.checker.plan.document import PLAN, PlanEntry
 from kubestow.checker.plan.movable import Exclusions
 from kubestow.checker.plan.state import Board
 from kubestow.checker.plan.waves import NextWave
-from kubestow.checker.rules.gangs import Roster
+from kubestow.checker.reading.gang_roster import Roster
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.rebalance_plan import Exclusion, RebalancePlan
 from kubestow.models.kube import objects
@@ -114,7 +114,7 @@ class PlanReplay:
         """Return the resources that a pod lacks on its target at the start, including ``pods``."""
         if entry.target is None or entry.target not in self.board.nodes:
             return {}
-        usage, capacity = self.board.usage[entry.target], self.board.capacity[entry.target]
+        usage, capacity = self.board.places[entry.target], self.board.places[entry.target].capacity
         used = {**usage.used, "pods": usage.pods}
         asks = {**self.board.left_to_the_node(self.board.runners[entry.pod].pod, entry.target), "pods": 1}
         lacks = ((name, used.get(name, 0) + amount - capacity.get(name, 0)) for name, amount in asks.items() if amount)

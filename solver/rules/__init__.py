@@ -6,75 +6,68 @@ package imports ``models`` and :mod:`kubestow.solver.cpsat`. Rules do not import
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
+from typing import Any, Final, get_args
 
 from kubestow.models.cluster.cluster import Cluster
-from kubestow.solver.rules.admission.rule import LimitRanger, PodNodeSelector, PodTolerationRestriction, ResourceQuota
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.dynamic_resources.plans import DevicesInPlans
-from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
-from kubestow.solver.rules.gang_scheduling.plans import GangsInPlans
-from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
-from kubestow.solver.rules.inter_pod_affinity.plans import AffinityInPlans
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
-from kubestow.solver.rules.node_ports.plans import PortsInPlans
-from kubestow.solver.rules.node_ports.rule import NodePorts
-from kubestow.solver.rules.node_resource_topology.plans import ZonesInPlans
-from kubestow.solver.rules.node_resource_topology.rule import NodeResourceTopologyMatch
-from kubestow.solver.rules.node_resources_fit.plans import CapacityInPlans
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
-from kubestow.solver.rules.node_static.plans import NodeAffinityInPlans, TaintTolerationInPlans
-from kubestow.solver.rules.node_static.rule import NodeAffinity, NodeDeclaredFeatures, NodeName, NodeUnschedulable, PodOS, TaintToleration
-from kubestow.solver.rules.nri_policies.rule import BalloonsPolicy, TopologyAwarePolicy
 from kubestow.solver.rules.plans import PlanFace, StaticFace
-from kubestow.solver.rules.pod_topology_spread.plans import SpreadInPlans
-from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
-from kubestow.solver.rules.volumes.plans import BindingInPlans, LimitsInPlans, RestrictionsInPlans
-from kubestow.solver.rules.volumes.rule import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 
-ALL: tuple[type[Rule], ...] = (
-    LimitRanger,
-    PodNodeSelector,
-    PodTolerationRestriction,
-    ResourceQuota,
-    NodeUnschedulable,
-    NodeName,
-    TaintToleration,
-    NodeAffinity,
-    NodeDeclaredFeatures,
-    PodOS,
-    BalloonsPolicy,
-    TopologyAwarePolicy,
-    NodePorts,
-    NodeResourcesFit,
-    VolumeRestrictions,
-    NodeVolumeLimits,
-    VolumeBinding,
-    VolumeZone,
-    DynamicResources,
-    PodTopologySpread,
-    InterPodAffinity,
-    NodeResourceTopologyMatch,
-    GangScheduling,
+#: The order of the rules: of checks, models and words. Rules that are not listed come last, by name.
+_ORDER: Final = (
+    "LimitRanger",
+    "PodNodeSelector",
+    "PodTolerationRestriction",
+    "ResourceQuota",
+    "NodeUnschedulable",
+    "NodeName",
+    "TaintToleration",
+    "NodeAffinity",
+    "NodeDeclaredFeatures",
+    "PodOS",
+    "BalloonsPolicy",
+    "TopologyAwarePolicy",
+    "NodePorts",
+    "NodeResourcesFit",
+    "VolumeRestrictions",
+    "NodeVolumeLimits",
+    "VolumeBinding",
+    "VolumeZone",
+    "DynamicResources",
+    "PodTopologySpread",
+    "InterPodAffinity",
+    "NodeResourceTopologyMatch",
+    "GangScheduling",
 )
 
 
-#: The plan face of each rule. A rule without one gets the safe defaults.
-PLAN_FACES: Final[dict[type[Rule], type[PlanFace[Any]]]] = {
-    TaintToleration: TaintTolerationInPlans,
-    NodeAffinity: NodeAffinityInPlans,
-    NodePorts: PortsInPlans,
-    NodeResourcesFit: CapacityInPlans,
-    VolumeRestrictions: RestrictionsInPlans,
-    NodeVolumeLimits: LimitsInPlans,
-    VolumeBinding: BindingInPlans,
-    DynamicResources: DevicesInPlans,
-    PodTopologySpread: SpreadInPlans,
-    InterPodAffinity: AffinityInPlans,
-    NodeResourceTopologyMatch: ZonesInPlans,
-    GangScheduling: GangsInPlans,
+def _classes(name: str) -> Iterator[type[Any]]:
+    """Yield the classes that the module of this name defines in each folder that has it."""
+    for folder in iter_modules(__path__):
+        full = f"{__name__}.{folder.name}.{name}"
+        if folder.ispkg and find_spec(full) is not None:
+            module = import_module(full)
+            yield from (kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == full)
+
+
+def _position(kind: type[Rule]) -> tuple[int, str]:
+    return _ORDER.index(kind.name) if kind.name in _ORDER else len(_ORDER), kind.name
+
+
+ALL: tuple[type[Rule], ...] = tuple(
+    sorted((kind for kind in _classes("rule") if issubclass(kind, Rule) and "name" in vars(kind)), key=_position)
+)
+_FACES: Final = {
+    get_args(base)[0]: face
+    for face in (*_classes("rule"), *_classes("plans"))
+    if issubclass(face, PlanFace)
+    for base in face.__orig_bases__
 }
+#: The plan face of each rule: the one whose type argument is the rule. A rule without one gets the safe defaults.
+PLAN_FACES: Final[dict[type[Rule], type[PlanFace[Any]]]] = {kind: _FACES[kind] for kind in ALL if kind in _FACES}
 
 
 def plan_face(rule: Rule) -> PlanFace[Any]:
@@ -90,6 +83,11 @@ def build(cluster: Cluster) -> list[Rule]:
 def having(cluster: Cluster, trait: Callable[[type[Rule]], bool]) -> list[Rule]:
     """Return the rules of :func:`build` whose class has a trait."""
     return [kind(cluster) for kind in ALL if trait(kind)]
+
+
+def unencoded() -> list[str]:
+    """Return the names of the rules that add nothing to a model (:meth:`Rule.encode`) although their verdict depends on other pods."""
+    return [kind.name for kind in ALL if not kind.static and kind.encode is Rule.encode]
 
 
 def linking(cluster: Cluster) -> list[Rule]:

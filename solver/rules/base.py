@@ -149,7 +149,11 @@ class Rule(PlacementFaces, ExplanationFaces):
         return None, False
 
     def encode(self, encoding: PlacementModel) -> None:
-        """Add the constraints that ``never`` does not cover to the model."""
+        """Add the constraints that ``never`` does not cover to the model.
+
+        By default the model leaves the rule out. Bounds then stay valid, but its solutions may break the rule. So ``solve``
+        calls no engine that needs a model if a rule is neither static nor encoded, and says so in a note.
+        """
 
     @abstractmethod
     def message(self, g: int, rejected: Bools) -> str:

@@ -15,7 +15,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kubestow.checker.rules import affinity, matching, node_rules, resources, spread
+from kubestow.checker.reading import affinity_terms, matching, resources, taints
+from kubestow.checker.rules.inter_pod_affinity import state as affinity
+from kubestow.checker.rules.node_ports import rule as ports_rule
+from kubestow.checker.rules.node_resources_fit import rule as fit
+from kubestow.checker.rules.pod_topology_spread import state as spread
 from kubestow.models.disruption.evictable import exclusions
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
@@ -50,7 +54,7 @@ class _Node:
     capacity: resources.Amounts
     pods: int = 0
     used: resources.Amounts = field(default_factory=dict)
-    ports: list[resources.Port] = field(default_factory=list)
+    ports: list[ports_rule.Port] = field(default_factory=list)
     mine: set[int] = field(default_factory=set)
 
 
@@ -89,18 +93,18 @@ class State:
         self.steps: list[Step] = []
         self._affinity = affinity.AffinityState({name: space.metadata.labels or {} for name, space in snapshot.namespaces.items()})
         self._spread = spread.SpreadState(named, snapshot.gates)
-        reader = affinity.MemberReader()
+        reader = affinity_terms.MemberReader()
         pods = snapshot.pods
         self._members = {i: reader.member(pods[i]) for i in self.where}
         self._spreads = {i: self._spread.read(pods[i]) for i in self.where}
         self.requests = {i: resources.pod_requests(pods[i], snapshot.gates, bound=True) for i in self.where}
-        self._ports = {i: resources.host_ports(pods[i]) for i in self.where}
+        self._ports = {i: ports_rule.host_ports(pods[i]) for i in self.where}
         self._affinity.announce(self._members.values(), judged=True)
         staying = exclusions(snapshot)
         self.movable = {i for i in self.where if i not in staying and not _has_claims(pods[i])}
         blocked = {self.where[i] for i in self.where if i not in self.movable and staying.get(i) not in _OF_THE_NODE}
         self.freeable = [name for name, node in named.items() if name not in blocked and _may_go(node)]
-        self._seekers: dict[affinity.Group, list[int]] = {}
+        self._seekers: dict[affinity_terms.Group, list[int]] = {}
         self._limits: dict[tuple[int, int, int], _Limit] = {}
         self._watching: dict[matching.Profile, list[_Limit]] = {}
         self._static: dict[tuple[int, ...], dict[str, bool]] = {}
@@ -181,9 +185,9 @@ class State:
     def rejected(self, i: int, name: str) -> bool:
         """Return whether a filter rejects the pod, which has no node now, on the node."""
         at = self.nodes[name]
-        if resources.fit_faults(self.requests[i], at.pods, at.used, at.capacity) or not self._allowed(i, name):
+        if fit.fit_faults(self.requests[i], at.pods, at.used, at.capacity) or not self._allowed(i, name):
             return True
-        if self._ports[i] and resources.clashing_port(self._ports[i], at.ports):
+        if self._ports[i] and ports_rule.clashing_port(self._ports[i], at.ports):
             return True
         return bool(spread.faults(self._spreads[i], at.node) or self._affinity.faults(self._members[i], at.node))
 
@@ -194,8 +198,8 @@ class State:
         if name not in known:
             node = self.nodes[name].node
             own = node.spec or objects.NodeSpec()
-            taints = [*(own.taints or ()), *([_CORDON] if own.unschedulable else ())]
-            untolerated = node_rules.untolerated_taint(spec.tolerations, taints, self.snapshot.gates)
+            tainted = [*(own.taints or ()), *([_CORDON] if own.unschedulable else ())]
+            untolerated = taints.untolerated_taint(spec.tolerations, tainted, self.snapshot.gates)
             known[name] = untolerated is None and not matching.node_affinity_fault(spec, node)
         return known[name]
 
@@ -218,7 +222,7 @@ class State:
                     return True
         return any(limit.worse() for limit in self._watchers(member))
 
-    def _watchers(self, member: affinity.AffinityMember) -> list[_Limit]:
+    def _watchers(self, member: affinity_terms.AffinityMember) -> list[_Limit]:
         found = self._watching.get(member.profile)
         if found is None:
             found = self._watching[member.profile] = [
@@ -300,5 +304,5 @@ def _may_go(node: objects.Node) -> bool:
     return not any(key in labels for key in _CONTROL_PLANE) and not any(notes.get(key) == value for key, value in _KEEP.items())
 
 
-def _counts(census: spread.Census, member: affinity.AffinityMember) -> bool:
+def _counts(census: spread.Census, member: affinity_terms.AffinityMember) -> bool:
     return bool(census.selector) and census.namespace == member.namespace and matching.selects(census.selector, member.labels)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 
 from kubestow.checker.objective import tie_break
-from kubestow.checker.rules import resources
+from kubestow.checker.reading import resources
 from kubestow.models.documents.policy import Policy
 from kubestow.models.kube.objects import is_terminal, pod_key
 from kubestow.models.snapshot.snapshot import Snapshot

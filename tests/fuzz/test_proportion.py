@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from kubestow.checker.placement import verify
-from kubestow.checker.rules import matching, node_rules
+from kubestow.checker.reading import matching, taints
+from kubestow.checker.rules.node_static import rule as node_rules
 from kubestow.models.documents.placement import Placement
 from kubestow.models.kube import objects
 from kubestow.models.kube.selectors import LabelRequirement, NodeColumns, requirement_holds
@@ -114,7 +115,7 @@ def _calls(work: Callable[[], Any]) -> tuple[int, Any]:
 
 #: Results that the checker keeps for the life of the process. They are cleared whenever too many are held, so work done
 #: for one snapshot can be charged to another.
-_KEPT_BY_THE_CHECKER = (matching._requirements_of, matching._alternatives, *node_rules._filed, node_rules._features_asked)
+_KEPT_BY_THE_CHECKER = (matching._requirements_of, matching._alternatives, *taints._filed, node_rules._features_asked)
 
 
 def _cost(shape: Callable[[int], list[Object]], count: int) -> tuple[int, int]:

@@ -8,78 +8,36 @@ their rules read, independent of the cluster's size.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
 
 import msgspec
 
-from kubestow.checker.capacity.waves.spread_counts import ChangingTallies
 from kubestow.checker.placement_document import why_not_pending
 from kubestow.checker.plan.disruption_budgets import Guards, ignored, is_ready
 from kubestow.checker.plan.document import entries, history_faults
 from kubestow.checker.plan.movable import Exclusions
 from kubestow.checker.plan.remaining_steps import refused
 from kubestow.checker.plan.replay import PlanReplay
-from kubestow.checker.plan.spread import DomainWatch
 from kubestow.checker.plan.state import Board, PlanRunner, Presence
-from kubestow.checker.rules import gangs
+from kubestow.checker.reading import gang_roster
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.documents.upgrade import NewNode, Upgrade, UpgradeWave
 from kubestow.models.edits import upgrade as edits
 from kubestow.models.kube import objects
-from kubestow.models.kube.pod_spec import SELECTED_NODE
 from kubestow.models.snapshot.gc_pause import no_gc
 from kubestow.models.snapshot.snapshot import Snapshot
 
-_SPREAD: Final = "PodTopologySpread"
-_AFFINITY: Final = "InterPodAffinity"
 _RUNS: Final = objects.PodStatus(phase="Running")
 _change: Final = msgspec.structs.replace
 
 
 class _Board(Board):
-    """A board whose nodes join and leave.
+    """A board whose nodes join and leave."""
 
-    Attributes:
-        tallies: The spread counts, with the domains that changed.
-        affinity_changed: True if pods that inter-pod rules read have come or gone.
-    """
-
-    tallies_of = ChangingTallies
-    tallies: ChangingTallies
-
-    def __init__(self, snapshot: Snapshot, waiting: Collection[str], exempt: Collection[str]) -> None:
-        self.affinity_changed = False
-        super().__init__(snapshot, waiting, exempt)
-        self.nodes = dict(self.nodes)
-
-    def enter(self, there: Presence, by: int = 1) -> None:
-        super().enter(there, by)
-        self.affinity_changed = self.affinity_changed or self.affinity.is_tied(there.member)
-        for tally, domain in self.tallies.counted(there.runner.pod, self.nodes[there.node], there.member.profile):
-            self.tallies.touched.setdefault(tally, set()).add(domain)
-
-
-@dataclass
-class _Marked:
-    """Pods that break one rule where they run and may continue to.
-
-    Attributes:
-        rule: Name of the rule.
-        runners: The pods, as an ordered set.
-    """
-
-    rule: str
-    runners: dict[PlanRunner, None]
-
-    def note(self, runner: PlanRunner) -> None:
-        """Add or remove a pod, according to its broken rules."""
-        if self.rule in runner.broke:
-            self.runners[runner] = None
-        else:
-            self.runners.pop(runner, None)
+    nodes_change = True
 
 
 class RunningState:
@@ -105,7 +63,7 @@ class RunningState:
             self._refusals = {key: why_not_pending(pod, names, upgrade.snapshot) for key, pod in self._pods.items()}
             pending = {key for key, why in self._refusals.items() if why is None}
             policy = upgrade.policy or DEFAULT
-            self._roster = gangs.read(start, pending, policy)
+            self._roster = gang_roster.read_roster(start, pending, policy)
             self._guards = Guards(start)
             self._exclusions = Exclusions(start, self._guards, edits.LIFTED, policy)
             self._board = _Board(union, pending, upgrade.snapshot.daemonNamespaces)
@@ -114,16 +72,9 @@ class RunningState:
             for runner in self._board.runners.values():
                 if runner.at is not None:
                     self._runners_on[runner.at.node][runner] = None
-            self._selected: dict[str, list[str]] = {}
-            for key, claim in union.persistent_volume_claims.items():
-                if (at := (claim.metadata.annotations or {}).get(SELECTED_NODE)) is not None:
-                    self._selected.setdefault(at, []).append(key)
             self._kept: list[objects.Pod] = []  # parts of pods are known by their ids
             self._daemon_pods: dict[str, list[PlanRunner]] = {}
-            self._marked = _Marked(_SPREAD, {}), _Marked(_AFFINITY, {})
             self._to_review: dict[PlanRunner, None] = {}
-            self._affinity_changed = False
-            self._least: dict[DomainWatch, int] = {}
             for joining in new:
                 self._daemon_pods[joining.name] = self._leave(joining.name)
             self._all_due()
@@ -159,7 +110,6 @@ class RunningState:
         """Return the faults of the steps of a wave, judged like those of a plan."""
         board = self._board
         self._review()
-        board.affinity_changed = False
         plan = edits.as_plan(wave, self._upgrade.snapshot, self._upgrade.policy)
         listed = entries(plan)
         replay = PlanReplay(plan, board, self._pods, self._refusals, self._roster, self._guards, self._exclusions, justified=False)
@@ -167,8 +117,8 @@ class RunningState:
         if self._union.resource_quotas or self._union.limit_ranges or self._union.priority_classes:
             part = dict(self._rationed(wave))
             found += refused(replace(self._union, pods=list(part.values())), part, listed)
-        if board.volumes.reset():  # claims are judged as the snapshot has them
-            self._to_review.update((runner, None) for runner in board.runners.values() if runner.pod.spec.volumes)
+        for face in board.faces:  # what pods bind is judged as the snapshot has it
+            self._to_review.update(dict.fromkeys(face.reset()))
         return found
 
     def _rationed(self, wave: UpgradeWave) -> Iterator[tuple[str, objects.Pod]]:
@@ -208,7 +158,8 @@ class RunningState:
         board = self._board
         for name in [joining.name for joining in new]:
             board.nodes[name] = self._all_nodes[name]
-            board.tallies.join(name)
+            for rule in board.rules:
+                rule.join(name)
             for runner in self._daemon_pods[name]:
                 runner.at = Presence(runner, name, runner.member, False)
                 self._runners_on[name][runner] = None
@@ -224,25 +175,20 @@ class RunningState:
                 board.get_up(runner)
                 board.lift(runner.at)
                 self._enter(runner.at, -1)
-            runner.at, runner.broke, runner.stakes = None, frozenset(), []
-            for marked in self._marked:
-                marked.note(runner)
+            runner.at, runner.broke = None, frozenset()
+            for face in runner.readings:
+                face.note(runner)
         self._runners_on[name] = {}
-        board.tallies.leave(name)
+        for rule in board.rules:
+            rule.leave(name)
         board.nodes.pop(name, None)
-        claims: dict[str, Any] = self._union.persistent_volume_claims
-        for key in self._selected.pop(name, ()):  # the provisioner gives it back to the scheduler
-            meta = claims[key].metadata
-            kept = {k: v for k, v in (meta.annotations or {}).items() if k != SELECTED_NODE} or None
-            claims[key] = _change(claims[key], metadata=_change(meta, annotations=kept))
         return runners
 
     def _enter(self, there: Presence, by: int) -> None:
         """Add or remove a pod that joins or leaves with its node. No replay judges it."""
-        self._board.enter(there, by)
+        self._board.enter(there, by, judged=False)
         if by > 0:
             self._to_review[there.runner] = None
-        self._affinity_changed = self._affinity_changed or self._board.affinity.is_tied(there.member)
 
     # --- rules that pods may break ----------------------------------------------------------------------------------------------
 
@@ -252,33 +198,17 @@ class RunningState:
 
     def _review(self) -> None:
         """Recompute the rules that affected pods break at the start of a wave."""
-        board, touched = self._board, self._board.tallies.touched
-        due = self._to_review
-        for tally, domains in touched.items():
-            for watch in board.tallies.watches(tally):
-                least = tally.minimum(watch.min_domains)
-                known = self._least.get(watch) == least
-                self._least[watch] = least
-                for domain in [domain for domain in domains if domain in watch.allowed] if known else watch.allowed:
-                    excess = tally.domains.get(domain, 0) - least
-                    for allowed, names in watch.allowed[domain].items():
-                        if excess > allowed:
-                            due.update((board.runners[name], None) for name in names)
-        spread, near = self._marked
-        due.update((runner, None) for runner in spread.runners if any(c.tally in touched for c in runner.spread.constraints))
-        if self._affinity_changed:
-            due.update((runner, None) for runner in board.runners.values() if board.affinity.is_tied(runner.member))
-        elif board.affinity_changed:
-            due.update(near.runners)
-        touched.clear()
+        board, due = self._board, self._to_review
+        for face in board.faces:
+            due.update(dict.fromkeys(face.due()))
         for runner in due:
             if runner.at is not None:
                 board.get_up(runner)
-                runner.broke, runner.stakes = board.broken(runner) if runner.steady else frozenset(), []
+                runner.broke = board.broken(runner) if runner.steady else frozenset()
                 board.settle_down(runner)
-                for marked in self._marked:
-                    marked.note(runner)
-        self._to_review, self._affinity_changed = {}, False
+                for face in runner.readings:
+                    face.note(runner)
+        self._to_review = {}
 
 
 def suits(snapshot: Snapshot) -> bool:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from kubestow.checker import rules
 from kubestow.checker.plan.disruption_budgets import Guards
-from kubestow.checker.rules import affinity, spread
+from kubestow.checker.reading.resources import SharedRequests
+from kubestow.checker.rules.base import World
 from kubestow.models.gangs.markers import members
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
@@ -29,26 +31,21 @@ class UnrelatedPods:
         self._snapshot = snapshot
         nodes = {node.metadata.name or "": node for node in snapshot.nodes}
         running = [pod for pod in snapshot.pods if pod.spec.nodeName in nodes and not objects.is_terminal(pod)]
-        namespaces = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
-        state, counts = affinity.AffinityState(namespaces, exempt), spread.SpreadState(nodes, snapshot.gates)
-        reader = affinity.MemberReader()
-        everyone = [(pod, reader.member(pod)) for pod in snapshot.pods]
-        state.announce((member for _, member in everyone), judged=True)
-        for pod in snapshot.pods:
-            counts.read(pod)
+        world = World(snapshot, nodes, snapshot.pods, SharedRequests(snapshot.gates), exempt=frozenset(exempt))
+        reaching = rules.build(world, lambda kind: kind.for_moves and not kind.local)
+        for rule in reaching:
+            rule.announce(snapshot.pods, judged=True)
         guards = Guards(snapshot)
         guarded = {_owner(pod) for pod in snapshot.pods if guards.of(pod)}
         ganged = {i for found in members(snapshot.pods, range(len(snapshot.pods))).values() for i in found}
         rationed = {quota.metadata.namespace or "default" for quota in snapshot.resource_quotas.values()}
         related = {id(snapshot.pods[i]) for i in ganged}
-        related |= {id(pod) for pod, member in everyone if state.is_tied(member) or guards.of(pod) or _owner(pod) in guarded}
+        related |= {id(pod) for pod in snapshot.pods if guards.of(pod) or _owner(pod) in guarded}
         self._ids = {
             id(pod) for pod in running
             if id(pod) not in related
-            and not (pod.spec.volumes and any(v.persistentVolumeClaim or v.ephemeral for v in pod.spec.volumes))
-            and not (pod.spec.topologySpreadConstraints or pod.spec.resourceClaims)
             and (pod.metadata.namespace or "default") not in rationed
-            and next(counts.counted(pod, nodes[pod.spec.nodeName or ""], reader.profile(pod)), None) is None
+            and all(rule.read(pod, judged=True) is None for rule in reaching)
         }  # fmt: skip
 
     def without(self, snapshot: Snapshot, touched: Collection[str]) -> Snapshot:

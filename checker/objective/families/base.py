@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from kubestow.checker.objective.kinds import Kinds, Nodes, PodKind
-from kubestow.checker.rules import affinity, resources
+from kubestow.checker.reading import affinity_terms, resources
 from kubestow.models.documents.policy import Policy
 from kubestow.models.gangs.gangs import Gang
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
-WeightedTerm = tuple[affinity.AffinityTerm, int]
+WeightedTerm = tuple[affinity_terms.AffinityTerm, int]
 
 
 @dataclass(frozen=True)

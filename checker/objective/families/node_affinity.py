@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from kubestow.checker.objective.families.base import NodeFamily, Recount, Scene
 from kubestow.checker.objective.kinds import PodKind, labels_of, node_affinity
-from kubestow.checker.rules import matching
+from kubestow.checker.reading import matching
 from kubestow.models.kube import objects
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kubestow.checker.objective.families.base import Family, Scene, WeightedTerm
 from kubestow.checker.objective.kinds import Kinds, Nodes, PodKind, labels_of
-from kubestow.checker.rules import affinity, matching
+from kubestow.checker.reading import affinity_terms, matching
 from kubestow.models.kube import objects
 
 
@@ -56,10 +56,10 @@ class PairFamily(Family):
         self._namespace_labels = {name: namespace.metadata.labels or {} for name, namespace in scene.snapshot.namespaces.items()}
         self._keys: dict[int, tuple[str, ...]] = {}
         self._terms: dict[tuple[object, ...], list[WeightedTerm]] = {}
-        self._pulls: dict[affinity.Match, dict[str, _Pull]] = {}
+        self._pulls: dict[affinity_terms.Match, dict[str, _Pull]] = {}
         self._own = 0
 
-    def _owned(self, term: affinity.AffinityTerm, weight: int, kind: PodKind) -> _Owned:
+    def _owned(self, term: affinity_terms.AffinityTerm, weight: int, kind: PodKind) -> _Owned:
         """Return a term of a kind of pods."""
         pull = self._pulls.setdefault(term.match, {}).setdefault(term.key, _Pull())
         return _Owned(term.key, weight, pull, self._holds(term.match, kind))
@@ -80,13 +80,13 @@ class PairFamily(Family):
     def _read(self, pod: objects.Pod, kind: PodKind, *, placed: bool) -> list[WeightedTerm]:
         own = id(pod.spec.affinity)
         if own not in self._keys:
-            self._keys[own] = affinity.own_labels(pod.spec.affinity or objects.Affinity())
+            self._keys[own] = affinity_terms.own_labels(pod.spec.affinity or objects.Affinity())
         memo = own, kind.namespace, tuple(kind.labels.get(key) for key in self._keys[own]), placed
         if memo not in self._terms:
             self._terms[memo] = self.terms(pod, staying=not placed)
         return self._terms[memo]
 
-    def _holds(self, match: affinity.Match, kind: PodKind) -> bool:
+    def _holds(self, match: affinity_terms.Match, kind: PodKind) -> bool:
         return match.holds(kind.namespace, kind.labels, matching.namespace_labels(self._namespace_labels, kind.namespace))
 
     def points(self, kinds: Kinds) -> int:

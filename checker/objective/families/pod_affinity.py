@@ -10,7 +10,7 @@ from collections import Counter
 from kubestow.checker.objective.families.base import Scene, WeightedTerm
 from kubestow.checker.objective.families.pairs import PairFamily
 from kubestow.checker.objective.kinds import Kinds, labels_of
-from kubestow.checker.rules import affinity
+from kubestow.checker.reading import affinity_terms
 from kubestow.models.gangs.gangs import PREFERRED_TOPOLOGY_POINTS
 from kubestow.models.kube import objects
 
@@ -40,7 +40,7 @@ def preferred_terms(pod: objects.Pod) -> list[WeightedTerm]:
         weighted = (source.preferredDuringSchedulingIgnoredDuringExecution or []) if source else []
         # A preferred term selects as a required one would, so it is read as one.
         stand_in = objects.PodAffinity(requiredDuringSchedulingIgnoredDuringExecution=[term.podAffinityTerm for term in weighted])
-        terms = affinity.read_terms(objects.Pod(pod.metadata, objects.PodSpec(affinity=objects.Affinity(podAffinity=stand_in))))
+        terms = affinity_terms.read_terms(objects.Pod(pod.metadata, objects.PodSpec(affinity=objects.Affinity(podAffinity=stand_in))))
         found += [(term, sign * entry.weight) for term, entry in zip(terms.affinity, weighted, strict=False)]
     return found
 

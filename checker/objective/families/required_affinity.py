@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kubestow.checker.objective.families.base import WeightedTerm
 from kubestow.checker.objective.families.pairs import PairFamily
-from kubestow.checker.rules import affinity
+from kubestow.checker.reading import affinity_terms
 from kubestow.models.kube import objects
 
 
@@ -18,7 +18,7 @@ class RequiredAffinity(PairFamily):
 
     def terms(self, pod: objects.Pod, *, staying: bool = False) -> list[WeightedTerm]:
         weight = self.scene.policy.hardPodAffinityWeight
-        return [(term, weight) for term in affinity.read_terms(pod).affinity] if weight else []
+        return [(term, weight) for term in affinity_terms.read_terms(pod).affinity] if weight else []
 
     def words(self, weight: int, key: str) -> str:
         return f"more pods of its required affinity, per {key}"

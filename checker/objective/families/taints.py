@@ -10,7 +10,7 @@ from typing import Final
 
 from kubestow.checker.objective.families.base import NodeFamily, Recount, Scene
 from kubestow.checker.objective.kinds import PodKind, taints_of
-from kubestow.checker.rules import node_rules
+from kubestow.checker.reading import taints
 from kubestow.models.kube import objects
 
 #: Points for each PreferNoSchedule taint that is not tolerated.
@@ -30,7 +30,7 @@ class Taints(NodeFamily):
 
     def worth(self, pod: objects.Pod, node: str) -> int:
         gates = self.scene.snapshot.gates
-        return TAINT_POINTS * sum(not node_rules.tolerated(pod.spec.tolerations, taint, gates) for taint in self._soft.get(node, ()))
+        return TAINT_POINTS * sum(not taints.tolerated(pod.spec.tolerations, taint, gates) for taint in self._soft.get(node, ()))
 
     def best(self, pod: objects.Pod) -> int:
         return 0

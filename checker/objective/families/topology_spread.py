@@ -5,19 +5,20 @@ Source: kube-scheduler plugin podtopologyspread (scoring.go), and plugins/helper
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Final, NamedTuple
 
-from kubestow.checker.devices import entry as devices
+from kubestow.checker import rules
 from kubestow.checker.objective.families.base import Family, Scene
 from kubestow.checker.objective.kinds import Kinds, Nodes, PodKind, labels_of, node_affinity
-from kubestow.checker.rules import matching, node_rules, resources, spread
+from kubestow.checker.reading import matching, node_features, resources
+from kubestow.checker.reading.eligible_nodes import Eligible
+from kubestow.checker.rules.base import Fault, Place, World
 from kubestow.checker.violation import is_mirror
 from kubestow.models.documents.policy import SYSTEM_CONSTRAINTS, DefaultConstraint, Policy
 from kubestow.models.kube import objects
-from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Points for each pod above the limit of a spread constraint.
@@ -51,62 +52,49 @@ class _Carrier(NamedTuple):
 
 
 class CandidateNodes:
-    """The nodes that a pod could use if only the pods that stay were present.
+    """The nodes that a pod could use if only the pods that stay were present, under the rules that decide that for good.
 
-    The rules are NodeUnschedulable, NodeName (mirror pods), TaintToleration, NodeAffinity, NodeDeclaredFeatures,
-    PodOS and NodeResourcesFit.
+    Mirror pods can use only their own node.
 
     Args:
+        snapshot: The snapshot.
         nodes: All nodes.
         fixed: Pods that stay, each with the number of its replicas on its node.
-        gates: The feature gates.
-        asked: Requests of pods.
-        backed: Resources that devices provide on nodes that lack them.
+        requests: Requests of pods.
     """
 
     def __init__(
-        self,
-        nodes: Nodes,
-        fixed: Sequence[tuple[objects.Pod, int]],
-        gates: FeatureGates,
-        shared_requests: resources.SharedRequests,
-        backed: Collection[str] = (),
+        self, snapshot: Snapshot, nodes: Nodes, fixed: Sequence[tuple[objects.Pod, int]], requests: resources.SharedRequests
     ) -> None:
-        self._nodes, self._gates, self._asked = nodes, gates, shared_requests
-        self._fixed, self._backed = fixed, backed
-        self._pods: Counter[str] = Counter()
-        self._used: dict[str, resources.Amounts] = {}
-        self._capacity: dict[str, resources.Amounts] = {}
+        self._fixed, self._requests = fixed, requests
+        world = World(snapshot, nodes, (), requests, supplied=rules.supplied(snapshot))
+        self._rules = rules.build(world, lambda kind: kind.for_good)
+        self._nodes = nodes
         self._memo: dict[_Carrier, dict[str, bool]] = {}
 
-    def _weigh(self) -> None:
-        """Compute capacity and use of all nodes. Deferred until a minimum is needed."""
-        self._capacity = {name: resources.node_capacity(node) for name, node in self._nodes.items()}
+    @cached_property
+    def _places(self) -> dict[str, Place]:
+        """All nodes with the pods that stay. Deferred until a minimum is needed."""
+        places = {name: Place(node, name, resources.node_capacity(node)) for name, node in self._nodes.items()}
         for pod, number in self._fixed:
-            node = pod.spec.nodeName or ""
-            self._pods[node] += number
-            used = self._used.setdefault(node, {})
-            for name, amount in self._asked.requests(pod, bound=True).items():
-                used[name] = used.get(name, 0) + amount * number
+            if pod.spec.nodeName in places:
+                place = places[pod.spec.nodeName]
+                for _ in range(number):
+                    place.take(self._requests.requests(pod, bound=True))
+        return places
 
     def by(self, carrier: _Carrier, pod: objects.Pod, node: str) -> bool:
         """Return True if the pod, one of the carrier's, could use the node."""
         answers = self._memo.setdefault(carrier, {})
         if node not in answers:
-            answers[node] = (
-                carrier.pinned in (None, node)
-                and not node_rules.node_faults(pod.spec, self._nodes[node], self._gates)
-                and self._fits(pod, node)
-            )
+            answers[node] = carrier.pinned in (None, node) and not any(self._faults(pod, self._places[node]))
         return answers[node]
 
-    def _fits(self, pod: objects.Pod, node: str) -> bool:
-        if not self._capacity:
-            self._weigh()
-        requests, capacity = self._asked.requests(pod, bound=False), self._capacity[node]
-        if self._backed:
-            requests = {name: k for name, k in requests.items() if name not in self._backed or capacity.get(name, 0) > 0}
-        return not resources.fit_faults(requests, self._pods[node], self._used.get(node, {}), capacity)
+    def _faults(self, pod: objects.Pod, place: Place) -> Iterator[Fault]:
+        for rule in self._rules:
+            reading = rule.read(pod, judged=True)
+            if reading is not None:
+                yield from rule.faults(reading, pod, place)
 
 
 class TopologySpread(Family):
@@ -119,7 +107,7 @@ class TopologySpread(Family):
         self._fixed: list[tuple[objects.Pod, int]] = []
         snapshot = scene.snapshot
         asked = resources.SharedRequests(snapshot.gates) if scene.requests is None else scene.requests
-        usable = CandidateNodes(scene.nodes, self._fixed, snapshot.gates, asked, devices.backed(snapshot))
+        usable = CandidateNodes(snapshot, scene.nodes, self._fixed, asked)
         self._spread = SoftSpreadPoints(snapshot, scene.nodes, scene.policy, usable)
 
     def expect(self, pod: objects.Pod, kind: PodKind) -> None:
@@ -144,7 +132,7 @@ class SoftSpreadPoints:
         self._nodes = nodes
         self._defaults = _Defaults(snapshot, policy)
         self._usable = usable
-        self._eligible = spread.Eligible(nodes, snapshot.gates)
+        self._eligible = Eligible(nodes, snapshot.gates)
         self._carriers: dict[_SoftConstraint, dict[_Carrier, objects.Pod]] = {}
         self._read: dict[tuple[object, ...], list[_SoftConstraint]] = {}
         self._domains: dict[tuple[frozenset[str], str], dict[str, list[str]]] = {}
@@ -157,7 +145,7 @@ class SoftSpreadPoints:
         spec = pod.spec
         own = spec.topologySpreadConstraints
         pinned = spec.nodeName if spec.nodeName and is_mirror(pod) else None
-        rules = matching.text(spec.nodeSelector, node_affinity(spec), spec.tolerations, sorted(node_rules.features_asked(spec)))
+        rules = matching.text(spec.nodeSelector, node_affinity(spec), spec.tolerations, sorted(node_features.features_asked(spec)))
         memo: tuple[object, ...]
         if own:
             keys = {key for constraint in own for key in constraint.matchLabelKeys or ()}

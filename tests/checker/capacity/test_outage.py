@@ -11,7 +11,6 @@ import pytest
 from kubestow.checker.capacity.failures import comes_back, without
 from kubestow.checker.capacity.outage import Outage
 from kubestow.checker.placement import Judge
-from kubestow.checker.rules import spread
 from kubestow.models.kube.objects import pod_key
 from tests import tiny
 from tests.checker.capacity.clusters import asked, running
@@ -41,7 +40,6 @@ def test_pods_that_lost_their_nodes_meet_what_a_judge_of_the_edited_snapshot_say
             runner.key for name in gone for runner in outage.residents[name] if comes_back(runner.pod, None)
         }
         outage.fail(gone)
-        placed = []
         for pod, runner in rng.sample(list(zip(back, runners, strict=True)), len(back)):
             left = [name for name in names if name not in gone]
             for name in left:
@@ -51,9 +49,7 @@ def test_pods_that_lost_their_nodes_meet_what_a_judge_of_the_edited_snapshot_say
                 assert outage.has_room(runner, name) == all(rule != "NodeResourcesFit" for rule, _ in judge.faults(pod, name))
                 judge.bind([(pod, name)])
                 outage.put(runner, name)
-                placed.append((pod, runner, name))
-        final = spread.final_faults((judge.spread_of(pod), judge.nodes[name]) for pod, _, name in placed)
-        assert [why for _, _, why in outage.final_faults([(r, name) for _, r, name in placed])] == [why for _, why in final]
+        assert outage.final_faults() == [(pod_key(pod), name, (rule, why)) for pod, name, rule, why in judge.final_faults()]
         outage.restore()
 
 

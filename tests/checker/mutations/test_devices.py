@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 import tests.conformance
-from kubestow.checker.devices.document import expected
 from kubestow.checker.placement import Judge, verify
+from kubestow.checker.rules.dynamic_resources.document import expected
+from kubestow.checker.rules.dynamic_resources.rule import DynamicResources
 from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef, from_builtins, to_builtins
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
@@ -37,13 +38,15 @@ def _original(number: int) -> tuple[Snapshot, Document, list[Document]]:
     snapshot = from_objects(_recorded()[number]["snapshot"]["items"], validate=False)
     waiting = [pod for pod in snapshot.pods if not pod.spec.nodeName]
     judge = Judge(snapshot, waiting)
+    allocator = next(rule.devices for rule in judge.rules if isinstance(rule, DynamicResources))
+    assert allocator is not None
     entries: list[Assignment] = []
     for pod in waiting:
         node = next((name for name in judge.nodes if not judge.faults(pod, name)), None)
         if node is not None:
             judge.bind([(pod, node)])
             key = objects.pod_key(pod)
-            devices = expected(judge.allocated(pod) or [])
+            devices = expected(allocator.allocated(pod) or [])
             entries.append(Assignment(key, node, len(entries) + 1, devices=devices))
     reference = SnapshotRef(snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(waiting))
     document = to_builtins(Placement(reference, "exact", "feasible", [], entries))

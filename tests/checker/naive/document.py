@@ -8,8 +8,9 @@ from unittest.mock import patch
 from kubestow.checker.objective import preferences, tie_break
 from kubestow.checker.objective.tiers import objective_faults
 from kubestow.checker.placement_document import why_not_movable, why_not_pending
+from kubestow.checker.reading import gang_roster
 from kubestow.checker.replicas import Crowd, Whereabouts
-from kubestow.checker.rules import gangs
+from kubestow.checker.rules.gang_scheduling import rule as gangs
 from kubestow.checker.violation import DOCUMENT, GATED, Violation
 from kubestow.models.documents.placement import Assignment, Placement
 from kubestow.models.documents.policy import DEFAULT
@@ -28,7 +29,7 @@ def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
     refusals = {key: why_not_pending(pod, nodes, placement.snapshot) for key, pod in pods.items()}
     pending = {key for key, why in refusals.items() if why is None}
     policy = placement.policy or DEFAULT
-    roster = gangs.read(snapshot, pending, policy)
+    roster = gang_roster.read_roster(snapshot, pending, policy)
     found = list(_faults(snapshot, placement, refusals, pods, roster))
     named = {entry.pod for entry in placement.assignments} | {entry.pod for entry in placement.unplaced}
     movable = {key for key in named if key in pods and why_not_movable(pods[key], nodes) is None}

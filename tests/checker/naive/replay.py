@@ -6,15 +6,29 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from kubestow.checker.devices import entry as devices
-from kubestow.checker.devices.document import faults as device_faults
-from kubestow.checker.rules import admission, affinity, gangs, matching, node_rules, resources, volumes
+from kubestow.checker import rules
+from kubestow.checker.reading import affinity_terms, matching, resources, taints
+from kubestow.checker.rules.admission import quotas as admission
+from kubestow.checker.rules.base import Place, World
+from kubestow.checker.rules.dynamic_resources import entry as devices
+from kubestow.checker.rules.dynamic_resources.document import faults as device_faults
+from kubestow.checker.rules.inter_pod_affinity import state as affinity
+from kubestow.checker.rules.inter_pod_affinity import units
+from kubestow.checker.rules.node_ports import rule as ports_rule
+from kubestow.checker.rules.node_resources_fit import rule as fit
+from kubestow.checker.rules.node_static import rule as node_rules
+from kubestow.checker.rules.volumes.mounts import Volumes
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.placement import Assignment
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
 Fault = tuple[str, str]
+#: Rules of the checker that this replay reads again.
+READ_HERE = (
+    "Admission", "DynamicResources", "GangScheduling", "InterPodAffinity", "NodeName", "NodePorts", "NodeResourcesFit", "NodeStatic",
+    "NriPolicies", "PodTopologySpread", "VolumeRules",
+)  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -51,7 +65,7 @@ class Replay:
         self.refused = admission.refused(snapshot)
         self.capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
         self.spaces = {name: each.metadata.labels or {} for name, each in snapshot.namespaces.items()}
-        self.volumes = volumes.VolumeState(snapshot)
+        self.volumes = Volumes(snapshot)
         gone = [pod for pod in candidates if pod.spec.nodeName in self.nodes]
         gone += [pod for pod in snapshot.pods if pod.spec.nodeName in self.nodes and objects.pod_key(pod) in absent and pod not in gone]
         self.devices = devices.state(snapshot, candidates, gone if snapshot.resource_claims else [])
@@ -60,7 +74,7 @@ class Replay:
             leaves = objects.pod_key(pod) in absent or any(pod is each for each in candidates)
             if pod.spec.nodeName in self.nodes and not objects.is_terminal(pod) and not leaves:
                 self.there.append(There(pod, self.nodes[pod.spec.nodeName], placed=False))
-                self.volumes.add(pod, self.there[-1].node, placed=False)
+                self.volumes.mount(pod, self.there[-1].node.metadata.name or "")
 
     def requests(self, each: There) -> resources.Amounts:
         return resources.pod_requests(each.pod, self.snapshot.gates, bound=not each.placed)
@@ -76,7 +90,8 @@ class Replay:
 
     def add(self, new: There) -> None:
         self.there.append(new)
-        self.volumes.add(new.pod, new.node, placed=True)
+        self.volumes.settle(new.pod, new.node)
+        self.volumes.mount(new.pod, new.node.metadata.name or "")
         if self.devices is not None:
             self.devices.allocate(new.pod, new.node, self.requests(new), self.capacity[new.node.metadata.name or ""])
 
@@ -116,7 +131,7 @@ class Replay:
         if pod.spec.nodeName and pod.spec.nodeName != name and key not in self.free:
             found.append(("NodeName", f"the pod belongs on node {pod.spec.nodeName}"))
         here = [each for each in self.there if each.node is node]
-        clash = resources.clashing_port(resources.host_ports(pod), [port for each in here for port in resources.host_ports(each.pod)])
+        clash = ports_rule.clashing_port(ports_rule.host_ports(pod), [port for each in here for port in ports_rule.host_ports(each.pod)])
         if clash:
             found.append(("NodePorts", f"host port {clash[1]}/{clash[0]} on {clash[2]} is taken"))
         requests, capacity = self.requests(new), self.capacity[name]
@@ -124,8 +139,24 @@ class Replay:
             why = self.devices.judge(pod, node, requests, capacity).fault
             found += [(devices.RULE, why)] if why is not None else []
             requests = self.devices.left_to_the_node(requests, capacity)
-        found += [("NodeResourcesFit", why) for why in resources.fit_faults(requests, len(here), self.used()[name], capacity)]
-        return found + self.volumes.faults(pod, node)
+        found += [("NodeResourcesFit", why) for why in fit.fit_faults(requests, len(here), self.used()[name], capacity)]
+        return found + self.volumes.faults(pod, node) + self.others(new)
+
+    def others(self, new: There) -> list[Fault]:
+        """Rules that are not read here: by the checker's own reading, in a state that is made for this question."""
+        if all(kind.__name__ in READ_HERE for kind in rules.ALL):
+            return []
+        world = World(self.snapshot, self.nodes, self.candidates, resources.SharedRequests(self.snapshot.gates))
+        places = {name: Place(node, name, self.capacity[name]) for name, node in self.nodes.items()}
+        found: list[Fault] = []
+        for rule in rules.build(world, lambda kind: kind.__name__ not in READ_HERE):
+            rule.announce([each.pod for each in (*self.there, new)], judged=True)
+            for each in self.there:
+                if (reading := rule.read(each.pod, judged=True)) is not None:
+                    rule.add(reading, each.pod, places[each.node.metadata.name or ""], placed=each.placed)
+            if (reading := rule.read(new.pod, judged=True)) is not None:
+                found += rule.faults(reading, new.pod, places[new.node.metadata.name or ""])
+        return found
 
     # --- PodTopologySpread ------------------------------------------------------------------------------------------------------------
 
@@ -143,13 +174,13 @@ class Replay:
             selector = matching.label_selector(each.labelSelector, extra)
             eligible = []
             for name, node in self.nodes.items():
-                taints = (node.spec.taints if node.spec else None) or ()
+                tainted = (node.spec.taints if node.spec else None) or ()
                 if (
                     all(other.topologyKey in (node.metadata.labels or {}) for other in hard)
                     and not (each.nodeAffinityPolicy != "Ignore" and matching.node_affinity_fault(pod.spec, node))
                     and not (
                         each.nodeTaintsPolicy == "Honor"
-                        and node_rules.untolerated_taint(pod.spec.tolerations, taints, self.snapshot.gates) is not None
+                        and taints.untolerated_taint(pod.spec.tolerations, tainted, self.snapshot.gates) is not None
                     )
                 ):
                     eligible.append(name)
@@ -210,7 +241,7 @@ class Replay:
 
     # --- InterPodAffinity -------------------------------------------------------------------------------------------------------------
 
-    def holds(self, match: affinity.Match, pod: objects.Pod) -> bool:
+    def holds(self, match: affinity_terms.Match, pod: objects.Pod) -> bool:
         namespace = pod.metadata.namespace or "default"
         return match.holds(namespace, pod.metadata.labels or {}, self.spaces.get(namespace, {}))
 
@@ -218,7 +249,7 @@ class Replay:
         return (pod.metadata.namespace or "default") in self.exempt
 
     def anti(self, new: There) -> list[Fault]:
-        terms = affinity.read_terms(new.pod)
+        terms = affinity_terms.read_terms(new.pod)
         if terms.fault is not None:
             return [("InterPodAffinity", f"a pod (anti-)affinity term cannot be read: {terms.fault}")]
         if self.is_exempt(new.pod):
@@ -235,14 +266,14 @@ class Replay:
                 found.append(f"pod {objects.pod_key(other.pod)} in {key}={labels[key]} matches its anti-affinity term")
         told = set()
         for each in others:
-            for match, key in affinity.read_terms(each.pod).anti:
+            for match, key in affinity_terms.read_terms(each.pod).anti:
                 if near(each, key) and (match, key) not in told and self.holds(match, new.pod):
                     told.add((match, key))
                     found.append(f"it matches an anti-affinity term of pod {objects.pod_key(each.pod)} in {key}={labels[key]}")
         return [("InterPodAffinity", why) for why in found]
 
     def affinity(self, new: There) -> list[Fault]:
-        terms, labels = affinity.read_terms(new.pod), new.node.metadata.labels or {}
+        terms, labels = affinity_terms.read_terms(new.pod), new.node.metadata.labels or {}
         keys = sorted({key for _, key in terms.affinity})
         lacking = [key for key in keys if key not in labels]
         if terms.fault is not None or lacking:
@@ -259,10 +290,10 @@ class Replay:
 
     def together(self, coming: Sequence[There]) -> list[list[str]]:
         """Required affinity of a unit, by the one function for it, in a state that is made for this question."""
-        state, reader = affinity.AffinityState(self.spaces, self.exempt), affinity.MemberReader()
+        state, reader = affinity.AffinityState(self.spaces, self.exempt), affinity_terms.MemberReader()
         members = [(reader.member(each.pod), each.node) for each in self.there]
         unit = [(reader.member(each.pod), each.node) for each in coming]
         state.announce([member for member, _ in (*members, *unit)], judged=True)
         for member, node in members:
             state.add(member, node)
-        return gangs.affinity_faults(state, unit)
+        return units.affinity_faults(state, unit)

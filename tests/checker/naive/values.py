@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kubestow.checker.devices import entry as devices
 from kubestow.checker.objective import tie_break
 from kubestow.checker.objective.families import KINDS
 from kubestow.checker.objective.families.base import NodeFamily, Scene
@@ -12,8 +11,8 @@ from kubestow.checker.objective.families.pod_affinity import preferred_terms
 from kubestow.checker.objective.families.taints import TAINT_POINTS
 from kubestow.checker.objective.families.topology_spread import CandidateNodes, SoftSpreadPoints
 from kubestow.checker.objective.kinds import Kinds, node_affinity, taints_of
+from kubestow.checker.reading import affinity_terms, matching, resources, taints
 from kubestow.checker.replicas import Whereabouts
-from kubestow.checker.rules import affinity, matching, node_rules, resources
 from kubestow.checker.violation import stays_with_node
 from kubestow.models.documents.policy import Policy
 from kubestow.models.gangs.gangs import PREFERRED_TOPOLOGY_POINTS, Gang
@@ -56,11 +55,11 @@ class Score:
             self._pairs(each, [(t, w) for t, w in preferred_terms(each[0]) if w > 0 or each[2] or symmetric]) for each in self.there
         )
         self.families["requiredAffinity"] = sum(
-            self._pairs(each, [(term, policy.hardPodAffinityWeight) for term in affinity.read_terms(each[0]).affinity])
+            self._pairs(each, [(term, policy.hardPodAffinityWeight) for term in affinity_terms.read_terms(each[0]).affinity])
             for each in self.there
         )
         fixed = [(pod, 1) for pod, _, mine in self.there if not mine]
-        usable = CandidateNodes(self.nodes, fixed, snapshot.gates, resources.SharedRequests(snapshot.gates), devices.backed(snapshot))
+        usable = CandidateNodes(snapshot, self.nodes, fixed, resources.SharedRequests(snapshot.gates))
         self.spread, self.kinds = SoftSpreadPoints(snapshot, self.nodes, policy, usable), Kinds()
         for pod, node, mine in self.there:
             self.kinds.of(pod).add([node], placed=mine, terminating=objects.is_terminating(pod))
@@ -79,9 +78,9 @@ class Score:
 
     def _taints(self, pod: objects.Pod, node: str) -> int:
         soft = [taint for taint in taints_of(self.nodes[node]) if taint.effect == "PreferNoSchedule"]
-        return TAINT_POINTS * sum(not node_rules.tolerated(pod.spec.tolerations, taint, self.snapshot.gates) for taint in soft)
+        return TAINT_POINTS * sum(not taints.tolerated(pod.spec.tolerations, taint, self.snapshot.gates) for taint in soft)
 
-    def _pairs(self, one: tuple[objects.Pod, str, bool], terms: list[tuple[affinity.AffinityTerm, int]]) -> int:
+    def _pairs(self, one: tuple[objects.Pod, str, bool], terms: list[tuple[affinity_terms.AffinityTerm, int]]) -> int:
         """Return the points of a pod's terms, over all other pods; of two that stay neither counts."""
         total = 0
         for (match, key), weight in terms:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import msgspec
 
 from kubestow.checker.placement import Judge
-from kubestow.checker.rules import spread
-from kubestow.checker.rules.affinity import MemberReader
+from kubestow.checker.reading.affinity_terms import MemberReader
+from kubestow.checker.rules.pod_topology_spread import state as spread
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubestow.checker.rules import node_rules
+from kubestow.checker.reading import node_features, taints
+from kubestow.checker.rules.node_static import rule as node_rules
 from kubestow.models.kube import objects
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.pod_spec import required_features
@@ -34,14 +35,14 @@ ON = FeatureGates("1.36", (("TaintTolerationComparisonOperators", True),))
 def test_tolerations(toleration: dict[str, str], covered: bool) -> None:
     taint = objects.Taint(key="gpu", value="yes", effect="NoSchedule")
     parsed = msgspec.convert(toleration, objects.Toleration)
-    assert node_rules.tolerates(parsed, taint, compare=True) is covered
-    assert node_rules.untolerated_taint([parsed], [taint], ON) == (None if covered else taint)
+    assert taints.tolerates(parsed, taint, compare=True) is covered
+    assert taints.untolerated_taint([parsed], [taint], ON) == (None if covered else taint)
 
 
 def test_soft_taints_never_reject() -> None:
     soft, evicting = objects.Taint("a", "PreferNoSchedule"), objects.Taint("b", "NoExecute")
-    assert node_rules.untolerated_taint(None, [soft], ON) is None
-    assert node_rules.untolerated_taint(None, [soft, evicting], ON) == evicting
+    assert taints.untolerated_taint(None, [soft], ON) is None
+    assert taints.untolerated_taint(None, [soft, evicting], ON) == evicting
 
 
 @pytest.mark.parametrize(
@@ -71,13 +72,13 @@ def test_gt_and_lt_compare_whole_numbers_where_their_gate_is_on(operator: str, a
     taint = objects.Taint("sla", "NoSchedule", offered)
     for key in ("sla", None):  # an empty key matches every key
         toleration = objects.Toleration(key, operator, asked)
-        assert node_rules.tolerated([toleration], taint, ON) is covered
+        assert taints.tolerated([toleration], taint, ON) is covered
         assert Tolerations([toleration], ON).cover(taint) is covered
         for version in ("1.34", "1.36"):
             off = FeatureGates(version)
-            assert not node_rules.tolerated([toleration], taint, off)
+            assert not taints.tolerated([toleration], taint, off)
             assert not Tolerations([toleration], off).cover(taint)
-    assert not node_rules.tolerated([objects.Toleration("other", operator, asked)], taint, ON)
+    assert not taints.tolerated([objects.Toleration("other", operator, asked)], taint, ON)
 
 
 _KEYS, _EFFECTS = ["", "a", "b"], ["NoSchedule", "NoExecute", "PreferNoSchedule"]
@@ -97,13 +98,13 @@ def test_many_tolerations_cover_what_one_of_them_covers(some: list[objects.Toler
     """Long lists of rules use a lookup, here and in the solver's own reading."""
     gates = ON if compare else FeatureGates("1.36")
     filler = [objects.Toleration(f"other-{i}", "Exists") for i in range(40)]
-    covered = any(node_rules.tolerates(each, taint, compare=compare) for each in some)
-    assert node_rules.tolerated(some, taint, gates) is covered
-    assert node_rules.tolerated([*filler, *some], taint, gates) is covered
+    covered = any(taints.tolerates(each, taint, compare=compare) for each in some)
+    assert taints.tolerated(some, taint, gates) is covered
+    assert taints.tolerated([*filler, *some], taint, gates) is covered
     assert Tolerations(some, gates).cover(taint) is covered
     assert covered is any(tolerates(each, taint) for each in some if compare or each.operator not in ("Gt", "Lt"))
     hard = taint.effect != "PreferNoSchedule"
-    assert node_rules.untolerated_taint([*filler, *some], [taint], gates) == (taint if hard and not covered else None)
+    assert taints.untolerated_taint([*filler, *some], [taint], gates) == (taint if hard and not covered else None)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_many_tolerations_cover_what_one_of_them_covers(some: list[objects.Toler
 )
 def test_what_a_spec_asks_of_the_kubelet(spec: dict[str, object], asked: list[str]) -> None:
     parsed = msgspec.convert(spec, objects.PodSpec)
-    assert sorted(node_rules.features_asked(parsed)) == asked
+    assert sorted(node_features.features_asked(parsed)) == asked
     assert list(required_features(parsed)) == asked
     for declared, gates, rejected in (
         (["Other", *asked], FeatureGates("1.36"), False),

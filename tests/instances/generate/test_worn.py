@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubestow.checker.placement import verify
-from kubestow.checker.rules import resources
+from kubestow.checker.reading import resources
 from kubestow.instances.generate.generator import Generated
 from kubestow.instances.generate.worn import MAX_PEAK_PERCENT, Worn, worn
 from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef, TierResult

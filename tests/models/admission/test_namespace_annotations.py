@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kubestow.checker.placement import verify
-from kubestow.checker.rules import namespace_admission as second
+from kubestow.checker.rules.admission import namespaces as second
 from kubestow.models.admission import namespace_annotations as namespace_admission
 from kubestow.models.cluster import admission, unmodelled
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects

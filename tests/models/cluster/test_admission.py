@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubestow.checker.rules import admission as checked
+from kubestow.checker.rules.admission import quotas as checked
 from kubestow.models.cluster.admission import refusals
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubestow.checker.rules import admission as checked
+from kubestow.checker.rules.admission import quotas as checked
 from kubestow.models.kube import defaults, objects
 from kubestow.models.kube.namespace_limits import RuntimeClass
 from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects, load

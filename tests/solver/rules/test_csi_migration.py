@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kubestow.checker.placement import rejecting_rules, verify
-from kubestow.checker.rules import migration
+from kubestow.checker.rules.volumes import migration
 from kubestow.models.cluster.storage import migrated_volumes
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.objects import NodeSelector

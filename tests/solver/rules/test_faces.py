@@ -7,7 +7,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from kubestow.checker.devices import entry
+from kubestow.checker import rules as checked_rules
 from kubestow.models.cluster.cluster import Cluster, PodClass
 from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.kube.selectors import Bools
@@ -69,6 +69,19 @@ def test_greedy_construction_and_ordering_obey_a_rule_that_declares_nothing(monk
     assert {reason.rule for entry in result.unplaced for reason in entry.reasons} == {"OnePerZone"}
 
 
+def test_every_rule_is_static_or_stated_in_models() -> None:
+    assert rules.unencoded() == [], "a rule that depends on other pods and has no encode"
+
+
+@pytest.mark.parametrize("engine", ["exact", "auto"])
+def test_no_engine_needs_a_model_of_a_rule_that_has_none(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "ALL", (*rules.ALL, OnePerZone))
+    objects = [*(node(f"n{i}", labels={"zone": f"z{i % 2}"}) for i in range(4)), *(pod(f"p{i}") for i in range(3))]
+    result = place(from_objects(objects), Options(engine=engine, deterministic=True, causes=False))
+    assert (len(result.assignments), result.status, result.engine) == (2, "feasible", "greedy")
+    assert "engine greedy, and no proof by search: no model states OnePerZone" in result.notes
+
+
 def test_repair_and_local_search_leave_the_pods_of_a_rule_that_declares_nothing_where_they_are() -> None:
     rule = OnePerZone(compiled([node("n", labels={"zone": "z"}), pod("p")]))
     assert not rule.movable(0)
@@ -79,7 +92,7 @@ def test_repair_and_local_search_leave_the_pods_of_a_rule_that_declares_nothing_
 def test_without_the_rule_of_devices_pods_are_placed_and_their_claims_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The checker has its own reading of devices, which is left out, too."""
     monkeypatch.setattr(rules, "ALL", tuple(kind for kind in rules.ALL if kind.name != "DynamicResources"))
-    monkeypatch.setattr(entry, "state", lambda *_: None)
+    monkeypatch.setattr(checked_rules, "ALL", tuple(kind for kind in checked_rules.ALL if "DynamicResources" not in kind.names))
     asking = pod("p", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
     snapshot = from_objects([node("n1"), device_class("gpu"), published("n1", device("d1")), asking, pod("q"), claim(gpus(1))])
     for engine in ENGINES:

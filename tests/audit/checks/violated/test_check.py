@@ -87,8 +87,8 @@ def agree(things: list[Object], exempt: tuple[str, ...] = ()) -> None:
         assert by_rule["InterPodAffinity"] == wanted["InterPodAffinity"]
     full = {
         name
-        for name, held in board.usage.items()
-        if held.pods > board.capacity[name].get("pods", 0) or any(a > board.capacity[name].get(r, 0) for r, a in held.used.items())
+        for name, held in board.places.items()
+        if held.pods > held.capacity.get("pods", 0) or any(a > held.capacity.get(r, 0) for r, a in held.used.items())
     }
     assert {name for finding in findings if finding.code == "KS105" for name in finding.nodes} == full
     assert wanted["NodeResourcesFit"] <= {key for key in steady if board.runners[key].node in full}

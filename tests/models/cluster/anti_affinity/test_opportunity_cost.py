@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubestow.checker.rules import admission as checked
+from kubestow.checker.rules.admission import quotas as checked
 from kubestow.models.cluster.admission import refusals
 from kubestow.models.cluster.anti_affinity.opportunity_cost import OpportunityCosts
 from kubestow.models.documents.policy import Policy

@@ -1,6 +1,0 @@
-"""Dynamic resource allocation, implemented a second time from the raw objects: pools per node, demands of pods, and
-the allocator's search.
-
-Enter at :mod:`kubestow.checker.devices.entry`. It shares the types of resource.k8s.io, feature gates and CEL with
-the rest, and nothing more.
-"""

@@ -1,0 +1,1 @@
+"""Admission plugins of the API server that refuse pods."""

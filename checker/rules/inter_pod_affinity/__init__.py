@@ -1,0 +1,1 @@
+"""Required affinity and anti-affinity between pods."""

@@ -1,0 +1,1 @@
+"""No two pods of a node share a host port."""

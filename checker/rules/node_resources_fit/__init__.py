@@ -1,0 +1,1 @@
+"""Requests fit in what is allocatable."""

@@ -1,0 +1,1 @@
+"""Scheduler plugins whose verdict depends only on pod and node."""

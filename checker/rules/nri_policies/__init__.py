@@ -1,0 +1,1 @@
+"""Policies of nri-plugins whose nodes cannot create a pod's containers."""

@@ -1,0 +1,1 @@
+"""Hard spread constraints (DoNotSchedule)."""

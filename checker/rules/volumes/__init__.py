@@ -1,0 +1,1 @@
+"""The scheduler plugins VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits."""
