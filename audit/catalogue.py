@@ -22,6 +22,7 @@ from kubestow.audit.checks import (
 from kubestow.audit.checks.anti_affinity import domain_blocking, opportunity_cost
 from kubestow.audit.checks.anti_affinity import users as anti_affinity_users
 from kubestow.audit.checks.control_plane import check as control_plane
+from kubestow.audit.checks.rollout_skew import check as rollout_skew
 from kubestow.audit.checks.unsatisfiable import check as unsatisfiable
 from kubestow.audit.checks.violated import check as violated
 from kubestow.audit.checks.violated import required_during_execution
@@ -39,6 +40,7 @@ _MODULES: Final = (
     opportunity_cost,
     anti_affinity_users,
     topology_spread,
+    rollout_skew,
     rollouts,
     rollout_now,
     redundancy,

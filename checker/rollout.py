@@ -11,7 +11,8 @@ from kubestow.checker.placement import Judge
 from kubestow.checker.rules import Creations, released
 from kubestow.checker.updates import verify_update
 from kubestow.checker.violation import DOCUMENT, Violation
-from kubestow.models.documents.placement import Placement, Rollout, RolloutPod, Wave
+from kubestow.checker.worst_end import disorder, end_faults
+from kubestow.models.documents.placement import Placement, Rollout, RolloutPod, Wave, WorstEnd
 from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
@@ -52,6 +53,8 @@ def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot
         {objects.pod_key(pod): pod for pod in revision.new}, {objects.pod_key(revision.snapshot.pods[i]) for i in revision.going},
         revision.paused,
     )  # fmt: skip
+    for worst in rollout.worstEnds:
+        replay.worst_end(worst, rollout)
     replay.document(rollout, f"Deployment {revision.workload}", snapshot.sha256)
     for why in count_faults(snapshot, placement, len(revision.new)):
         replay.fault(why)
@@ -231,6 +234,27 @@ class _RolloutReplay:
     def _started(self) -> set[str]:
         """Return the new pods on whose node all their volumes are attached."""
         return {key for key, node in self.placed.items() if self.attached.starts(self.new[key], node)}
+
+    def worst_end(self, end: WorstEnd, found: Rollout) -> None:
+        """Check a worst end: replay its waves from the start, and count the pods of its end."""
+        replay = replace(self, faults=[], placed={}, waiting=[], granted={})
+        new = next(iter(self.new.values()), None)
+        if not found.complete or self.pace.recreate or new is None or (end.skew is None) != (not end.waves):
+            self.fault(f"{end.constraint}: a worst end without waves, or of a rollout that has none")
+            return
+        for number, wave in enumerate(end.waves, 1):
+            nodes = [*replay.placed.values(), *(entry.node for entry in wave.create), *(self.old[k].node or "" for k in replay.alive)]
+            for key in disorder(wave.delete, {key: self.old[key] for key in replay.alive}, nodes):
+                self.fault(f"{end.constraint}: the pod is deleted before another one that its controller ranks first", key)
+            replay.wave(number, wave)
+        if end.waves and (replay.alive or len(replay.placed) != len(self.new)):
+            self.fault(f"{end.constraint}: the waves of the worst end do not complete the rollout")
+        self.faults += replay.faults
+        kept = [pod for pod in self.snapshot.pods if (key := objects.pod_key(pod)) not in self.gone and key not in self.old]
+        running = [(pod, pod.spec.nodeName) for pod in kept if pod.spec.nodeName and not objects.is_terminal(pod)]
+        running += [(self.new[key], node) for key, node in replay.placed.items()]
+        for why in end_faults(self.snapshot, end, new, running):
+            self.fault(why)
 
     def end(self, found: Rollout) -> None:
         """Check that the rollout is complete, or that it cannot continue."""

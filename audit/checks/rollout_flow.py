@@ -54,7 +54,7 @@ class RolloutFlow:
         self._places = [[(i, view.node_index[pods[i].spec.nodeName or ""]) for i in subject.pods] for subject in subjects]
         own = {i for places in self._places for i, _ in places}
         snapshot = view.snapshot.copy()
-        snapshot.pods = [*pods, *(plain(_revised(subject, pods)) for subject in subjects)]
+        snapshot.pods = [*pods, *(plain(revised(subject, pods)) for subject in subjects)]
         for i in own:
             snapshot.pods[i] = plain(pods[i])
         fixed = [i for i in view.running if i not in own and not is_terminating(pods[i])]
@@ -190,7 +190,7 @@ class RolloutFlow:
         return found
 
 
-def _revised(subject: Subject, pods: Sequence[Pod]) -> Pod:
+def revised(subject: Subject, pods: Sequence[Pod]) -> Pod:
     """Return a pod of a Deployment's next revision, with a hash that none of its old pods has."""
     assert subject.workload is not None
     used_hashes = {(pods[i].metadata.labels or {}).get(HASH) for i in subject.pods}

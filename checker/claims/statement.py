@@ -42,6 +42,8 @@ def not_checked(result: Placement | RebalancePlan, unjudged: int = 0, *, proved_
     found = list(PLAN if isinstance(result, RebalancePlan) else PLACEMENT)
     if result.snapshot.rollout is not None:
         found.append("why new pods are stuck")
+    if isinstance(result, Placement) and result.rollout is not None and result.rollout.worstEnds:
+        found.append("the bounds on the skew after a rollout")
     if isinstance(result, RebalancePlan) and not proved_grace and result.executionGrace is not None and result.executionGrace.earlier:
         found.append("which rules that hold during execution are within their grace: the earlier snapshots are not given (--since)")
     return found + unjudged_pods(unjudged)

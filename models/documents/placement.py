@@ -241,6 +241,20 @@ class Wave(Doc):
     delete: Annotated[list[str], Meta(description="Pods of old revisions that are deleted.")]
 
 
+class WorstEnd(Doc):
+    """The worst end of a rolling update for a topology spread constraint that counts the pods of old revisions, too."""
+
+    constraint: Annotated[str, Meta(description="The field of the pod template's spec.")]
+    topologyKey: Annotated[str, Meta(description="Its topology key.")]
+    whenUnsatisfiable: Annotated[Literal["DoNotSchedule", "ScheduleAnyway"], Meta(description="Its whenUnsatisfiable.")]
+    maxSkew: Annotated[int, Meta(description="Its maxSkew.")]
+    skew: Annotated[int | None, Meta(description="The largest skew of an end that was found, or null.")]
+    bound: Annotated[int, Meta(description="A proved upper bound on the skew of every end.")]
+    counts: Annotated[dict[str, int], Meta(description="Matching pods by domain at this end; domains without pods are left out.")] = {}
+    waves: Annotated[list[Wave], Meta(description="The choices that lead to this end.")] = []
+    waysOut: Annotated[list[Remedy], Meta(description="Changes with which the bound is smaller, computed with them.")] = []
+
+
 class Rollout(Doc):
     """The rollout of a Deployment, a StatefulSet or a DaemonSet, wave by wave."""
 
@@ -263,6 +277,10 @@ class Rollout(Doc):
     podManagementPolicy: Annotated[
         Literal["OrderedReady", "Parallel"] | None, Meta(description="The pod management policy of a StatefulSet.")
     ] = None
+    worstEnds: Annotated[
+        list[WorstEnd],
+        Meta(description="The worst ends of a Deployment's rolling update that completes, by constraint that counts old revisions."),
+    ] = []
 
 
 class Unmodelled(Doc):

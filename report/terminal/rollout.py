@@ -8,12 +8,14 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from kubestow.models.documents.placement import Rollout, Wave
+from kubestow.models.documents.placement import Rollout, Wave, WorstEnd
 from kubestow.report.terminal.canvas import Surface, grid, heading, inset, more, plain
 
 #: Maximum numbers of listed waves, including the last one, and of pods per cell.
 _MAX_WAVES: Final = 20
 _MAX_PODS: Final = 4
+#: Maximum number of listed domains.
+_MAX_DOMAINS: Final = 6
 
 
 def rollout(found: Rollout, surface: Surface) -> Iterator[RenderableType]:
@@ -23,6 +25,11 @@ def rollout(found: Rollout, surface: Surface) -> Iterator[RenderableType]:
     if found.waves:
         yield inset(_waves(found.waves, surface))
         yield from more(len(found.waves) - surface.limit(_MAX_WAVES), "{:,} waves in between are left out (--all lists all)")
+    for end in found.worstEnds:
+        yield heading(f"Worst end for {end.topologyKey} ({end.whenUnsatisfiable}, maxSkew {end.maxSkew})")
+        yield inset(_worst_end(end, surface))
+        for way in end.waysOut:
+            yield inset(plain(f"remedy: {way.message}"))
     if found.waysOut:
         yield heading("Completes with any one of")
         for way in found.waysOut:
@@ -56,6 +63,20 @@ def _verdict(found: Rollout) -> Text:
         return text.append_text(plain(f"{placed:,} of {desired:,} new pods placed, {gone:,} old pods gone", style="default"))
     text = plain(f"deadlock with {placed:,} of {found.replicas:,} new pods placed, {gone:,} old pods gone", style="bold red")
     return text.append_text(plain(f" ({sure})", style="default"))
+
+
+def _worst_end(end: WorstEnd, surface: Surface) -> Text:
+    """Return the worst skew with the pods by domain, and whether a worse end is excluded."""
+    if end.skew is None:
+        return plain(f"skew at most {end.bound:,} (proved); no course to such an end was found that all rules allow")
+    domains = sorted(end.counts.items(), key=lambda item: (-item[1], item[0]))
+    limit = surface.limit(_MAX_DOMAINS)
+    shown = ", ".join(f"{count:,} in {name}" for name, count in domains[:limit])
+    shown += f" and {len(domains) - limit:,} more" * (len(domains) > limit)
+    sure = "no end is worse" if end.skew == end.bound else f"no end is worse than {end.bound:,}"
+    assumed = " if each new pod goes to a domain with the fewest pods" * (end.whenUnsatisfiable == "ScheduleAnyway")
+    text = plain(f"skew {end.skew:,}", style="bold red" if end.skew > end.maxSkew else "bold green")
+    return text.append_text(plain(f": {shown} (proved: {sure}{assumed})", style="default"))
 
 
 def _waves(waves: Sequence[Wave], surface: Surface) -> RenderableType:

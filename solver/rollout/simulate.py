@@ -27,6 +27,7 @@ from kubestow.solver.rollout.search import RolloutSearch
 from kubestow.solver.rollout.state import RolloutCourse, RolloutProblem, RolloutState, other_running_pods
 from kubestow.solver.rollout.updates.simulate import roll_update
 from kubestow.solver.rollout.verified_result import verified
+from kubestow.solver.rollout.worst_end.document import worst_ends
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
 from kubestow.solver.runtime.progress_trace import ProgressReporter
@@ -102,8 +103,14 @@ def roll_out(
     if not course.complete and not revision.paused:
         report("search", detail="remedies")
         remedies = RolloutRemedies(problem, context, revision.workload, lambda n: pace(revision.deployment, n)).find()
+    ends = []
+    if course.complete:
+        report("search", detail="worst ends")
+        ends = worst_ends(problem, search.cluster, context)
     solved = time.monotonic()
     result = _document(snapshot, name, revision, search, course)
+    assert result.rollout is not None
+    result.rollout.worstEnds = ends
     return verified(result, remedies, snapshot, manifests, context, started=started, solved=solved)
 
 

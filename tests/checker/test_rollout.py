@@ -3,7 +3,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
+import msgspec
 import pytest
 
 from kubestow.checker.rollout import verify_rollout
@@ -12,7 +14,7 @@ from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from kubestow.solver.rollout.simulate import roll_out
 from kubestow.solver.runtime.options import Options
 from tests.objects import Object, node
-from tests.solver.rollout.rollouts import apart, deployment, old, replica_set, rolling
+from tests.solver.rollout.rollouts import ZONE, apart, deployment, even, old, replica_set, rolling
 
 Change = Callable[[Placement], None]
 
@@ -221,3 +223,45 @@ def test_a_manifest_has_to_be_the_same() -> None:
     placement = roll_out(snapshot, "web", manifest, Options(time_limit=20.0, workers=1))
     assert verify_rollout(snapshot, placement, manifest) == []
     assert "rollout.maxSurge is 2, it should be 1" in [v.why for v in verify_rollout(snapshot, placement)]
+
+
+def two_zones() -> list[Object]:
+    """Three replicas in two zones, whose hard spread counts both revisions."""
+    nodes = [node(f"{zone}{i}", labels={ZONE: zone}) for zone in "ab" for i in (1, 2)]
+    pods = [old(i, name) for i, name in enumerate(("a1", "a2", "b1"))]
+    return [*nodes, deployment(3, spread=[even(skew=2)]), replica_set(), *pods]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"skew": 2}, "the skew of the end is 3, not 2"),
+        ({"counts": {"a": 2, "b": 1}}, "the matching pods of the end are"),
+        ({"bound": 2}, "the skew 3 is above its bound 2"),
+        ({"maxSkew": 1}, "is not the constraint that is described"),
+        ({"waves": []}, "a worst end without waves, or of a rollout that has none"),
+    ],
+)
+def test_a_worst_end_is_replayed_and_counted(change: dict[str, Any], why: str) -> None:
+    snapshot = from_objects(two_zones())
+    placement = roll_out(snapshot, "web", None, Options(time_limit=20.0, workers=1))
+    assert placement.rollout is not None
+    (end,) = placement.rollout.worstEnds
+    assert verify_rollout(snapshot, placement) == []
+    placement.rollout.worstEnds = [msgspec.structs.replace(end, **change)]
+    assert any(why in violation.why for violation in verify_rollout(snapshot, placement))
+
+
+def test_the_pods_of_a_worst_end_go_in_the_order_of_their_controller() -> None:
+    objects = two_zones()
+    objects[-1] = old(2, "b1", ready=False)  # goes first
+    snapshot = from_objects(objects)
+    placement = roll_out(snapshot, "web", None, Options(time_limit=20.0, workers=1))
+    assert placement.rollout is not None
+    assert verify_rollout(snapshot, placement) == []
+    (end,) = placement.rollout.worstEnds
+    first = next(wave for wave in end.waves if wave.delete)
+    others = [wave for wave in end.waves if wave is not first and wave.delete]
+    assert first.delete[0].endswith("-2")
+    first.delete[0], others[0].delete[0] = others[0].delete[0], first.delete[0]
+    assert any("its controller ranks first" in violation.why for violation in verify_rollout(snapshot, placement))

@@ -249,6 +249,9 @@ ROLLOUTS = {
     "rollout-deadlock.yaml": False,
     "rollout-quota.yaml": False,
     "rollout-statefulset.yaml": False,
+    "rollout-skew-host.yaml": True,
+    "rollout-skew-soft.yaml": True,
+    "rollout-skew-zone.yaml": True,
     "rollout-three-nodes.yaml": True,
 }
 
