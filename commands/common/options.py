@@ -265,13 +265,12 @@ daemon_namespaces: Decorator = click.option(
 scope = in_order(click.option("--include-gated", is_flag=True, help="Treat pods with scheduling gates as pending."), daemon_namespaces)
 
 
-namespace: Decorator = click.option(
-    "-n",
-    "--namespace",
-    callback=parsed("namespace"),
-    metavar="NAMESPACE",
-    help="Namespace of manifest objects that have none.  [default: default]",
-)
+def namespace_of(text: str) -> Decorator:
+    """Return the option -n."""
+    return click.option("-n", "--namespace", callback=parsed("namespace"), metavar="NAMESPACE", help=text)
+
+
+namespace: Decorator = namespace_of("Namespace of manifest objects that have none.  [default: default]")
 
 requests: Decorator = click.option(
     "--requests",
@@ -290,9 +289,8 @@ node_edits = in_order(
     ),
     requests,
 )
-#: What-if edits of nodes and of pods.
-edits = in_order(
-    namespace,
+#: What-if edits of nodes and of pods, without -n.
+edits_in_namespace = in_order(
     click.option("--partial", is_flag=True, help="Allow part of a manifest's pods to be placed."),
     node_edits,
     click.option(
@@ -302,6 +300,8 @@ edits = in_order(
         help="Scale a workload, [KIND/][NAMESPACE/]NAME, of the manifests or the snapshot; repeatable.",
     ),
 )
+#: What-if edits of nodes and of pods.
+edits = in_order(namespace, edits_in_namespace)
 
 
 def catalogue(text: str) -> Decorator:
