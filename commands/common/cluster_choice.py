@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import click
@@ -28,6 +28,7 @@ class ClusterChoice:
         kubectl: The program to run.
         save: File that keeps the captured snapshot.
         namespace: The context's namespace for manifest objects without one; None if it is not needed or -n is given.
+        begun: The capture under way, if the command began one before its imports.
     """
 
     context: str | None
@@ -35,6 +36,7 @@ class ClusterChoice:
     kubectl: str
     save: str | None = None
     namespace: str | None = None
+    begun: list[Any] = field(default_factory=list, compare=False, repr=False)
 
 
 def kubectl_program(given: str | None) -> str:

@@ -14,6 +14,7 @@ from kubestow.commands.common import cluster_choice, options
 from kubestow.commands.common.exit_codes import refuse
 from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, Streams, requested
+from kubestow.commands.explain import capture_early
 from kubestow.commands.naming import kubectl_words
 from kubestow.commands.naming.kubectl_words import NamedObject
 
@@ -125,6 +126,7 @@ def explain(request: ExplainRequest) -> None:
     """
     request.streams.check()
     request.subject.check()
+    capture_early.begin(request.streams)
     from kubestow.commands.explain.run import run
 
     run(request)
