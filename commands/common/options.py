@@ -197,6 +197,11 @@ def output_file(text: str) -> Decorator:
     )
 
 
+def _may_be_a_file(word: str) -> bool:
+    """Return True for the value of ``kubectl apply -f``: a path, or - for standard input."""
+    return word == "-" or "." in word or "/" in word
+
+
 class _Form(click.Choice[str]):
     """A click type for ``FORMAT[=FILE]``; the value is a pair."""
 
@@ -206,6 +211,10 @@ class _Form(click.Choice[str]):
         name, equals, file = str(value).partition("=")
         if equals and not file:
             self.fail(f"{value!r}: no file after = (expected FORMAT or FORMAT=FILE)", param, ctx)
+        if name.lower() not in self.choices and _may_be_a_file(name):
+            manifests = ctx is not None and any(each.name == "manifests" for each in ctx.command.params)
+            meant = f"; -w {name} adds manifests" if manifests else ""
+            self.fail(f"{value!r} is a file, and -f chooses the format: {', '.join(self.choices)}{meant}", param, ctx)
         return super().convert(name, param, ctx), file or None
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:

@@ -67,7 +67,7 @@ namespaces: Final[Decorator] = in_order(
         is_eager=True,  # read before -n
         expose_value=False,
         callback=_every,
-        help="Report the findings of all namespaces; -n is ignored.  [default]",
+        help="Report the findings of all namespaces; -n is ignored.",
     ),
 )
 fail_on: Final[Decorator] = click.option(
