@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from http import HTTPStatus
 from types import TracebackType
 from typing import Final, Self
 
@@ -21,7 +22,6 @@ from kubestow.live.capture_kubectl import Kubectl
 #: Run a program with a socket in a folder until standard input ends, also if this process is killed. The shell itself keeps no pipe open.
 _UNTIL_END_OF_INPUT: Final = 'folder=$1; shift; "$@" & exec >/dev/null 2>&1; read -r _; rm -f "$folder/proxy"; rmdir "$folder"; kill 0'
 _NOT_GET: Final = "^(POST|PUT|PATCH|DELETE|OPTIONS|CONNECT)$"
-_OK: Final = 200
 
 
 class _SocketConnection(http.client.HTTPConnection):
@@ -81,7 +81,7 @@ class KubectlProxy:
         except (OSError, http.client.HTTPException):
             self._end()
             return self._kubectl.get(url)
-        if answer.status != _OK:
+        if answer.status != HTTPStatus.OK:
             return self._kubectl.get(url)
         for warning in answer.headers.get_all("Warning") or ():
             text = warning.partition(' "')[2].removesuffix('"')
