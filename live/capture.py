@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 
 from kubestow.live.capture_kinds import Resource, groups_in, listed, served
 from kubestow.live.capture_kubectl import Kubectl, KubectlError, RequestRefused
+from kubestow.live.capture_proxy import KubectlProxy
 from kubestow.live.redact import Keeper
 from kubestow.models.snapshot.capture_info import Capture
 from kubestow.models.snapshot.object_names import is_label
@@ -138,6 +139,7 @@ class _Capture:
         self._options = options
         self._on_kind = on_kind
         self._kubectl = Kubectl(options.kubectl, options.arguments(), options.timeout)
+        self._proxy = KubectlProxy(self._kubectl)
         self._result = Captured()
         self._asked = 0
         self._refused: list[str] = []
@@ -145,8 +147,10 @@ class _Capture:
     def run(self) -> Captured:
         result, began = self._result, now()
         try:
-            for resource in self._resources():
-                self._read(resource)
+            with self._proxy:
+                for resource in self._resources():
+                    self._read(resource)
+                cluster, version = self._cluster(), self._version()
         except KubectlError as error:
             raise InputError([str(error)]) from None
         if self._asked == len(self._refused):
@@ -156,7 +160,7 @@ class _Capture:
             result.unasked.append(
                 f"objects in other namespaces than {names}: their pods use capacity, so the nodes look emptier than they are"
             )
-        result.info = Capture(self._cluster(), began, self._version(), sentences(result.problems, result.unasked))
+        result.info = Capture(cluster, began, version, sentences(result.problems, result.unasked))
         result.notes += [f"kubectl: {line}" for line in self._kubectl.heard]
         return result
 
@@ -170,7 +174,7 @@ class _Capture:
     def _version(self) -> str:
         """Return the server's version; empty if unknown, because everything else has been read by now."""
         try:
-            found = json.loads(self._kubectl.get("/version"))
+            found = json.loads(self._proxy.get("/version"))
         except (RequestRefused, KubectlError, ValueError):
             return ""
         version = found.get("gitVersion") if isinstance(found, dict) else None
@@ -234,7 +238,7 @@ class _Capture:
         url = f"{resource.url()}/{namespace}" if single else resource.url(namespace)
         while True:
             query = urlencode({k: v for k, v in (("limit", size), ("continue", token)) if v})
-            data = self._kubectl.get(f"{url}?{query}" if query and not single else url)
+            data = self._proxy.get(f"{url}?{query}" if query and not single else url)
             try:
                 found, following = (keeper.single(data), "") if single else keeper.page(data)
             except ValueError as error:

@@ -41,8 +41,12 @@ class Kubectl:
     def __init__(self, program: str, options: Sequence[str], silence: float) -> None:
         """Keep the command line. ``silence`` is the number of seconds without output after which a call is aborted."""
         self.heard: dict[str, None] = {}
+        self.silence = silence
         self._command = [program, *options]
-        self._silence = silence
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return a command line for the cluster."""
+        return [*self._command, *arguments]
 
     def get(self, url: str) -> bytes:
         """Return the API server's answer to a GET.
@@ -149,9 +153,9 @@ class Kubectl:
             stack.callback(process.stdout.close)
             output, errors = self._read(process, what)
             try:
-                code = process.wait(self._silence)
+                code = process.wait(self.silence)
             except subprocess.TimeoutExpired:
-                raise self._silent(what, errors) from None
+                raise self.silent(what, errors) from None
         lines = _lines(errors)
         if code == 0:
             self.heard.update(dict.fromkeys(lines))
@@ -165,9 +169,9 @@ class Kubectl:
             selector.register(process.stderr or 0, selectors.EVENT_READ, "stderr")
             last = time.monotonic()
             while selector.get_map():
-                ready = selector.select(max(0.0, last + self._silence - time.monotonic()))
+                ready = selector.select(max(0.0, last + self.silence - time.monotonic()))
                 if not ready:
-                    raise self._silent(what, b"".join(found["stderr"]))
+                    raise self.silent(what, b"".join(found["stderr"]))
                 for key, _ in ready:
                     data = os.read(key.fd, _CHUNK_BYTES)
                     last = time.monotonic()
@@ -178,11 +182,12 @@ class Kubectl:
                         kept += len(data) if key.data == "stderr" else 0
         return b"".join(found["stdout"]), b"".join(found["stderr"])
 
-    def _silent(self, what: str, errors: bytes) -> KubectlError:
+    def silent(self, what: str, errors: bytes = b"") -> KubectlError:
+        """Return the error of a call without output."""
         # kubectl may wait for a login and have printed a message about it.
         said = _reason("\n".join(_lines(errors)), 0) if _lines(errors) else ""
         words = f"; it said: {said}" if said else ""
-        return KubectlError(f"{what}: no answer for {self._silence:g} s (kubestow capture --timeout waits longer){words}")
+        return KubectlError(f"{what}: no answer for {self.silence:g} s (kubestow capture --timeout waits longer){words}")
 
 
 def _lines(errors: bytes) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import click
 
 from kubestow.commands.common import execution_grace as grace
-from kubestow.commands.common import option_values, options, selecting
+from kubestow.commands.common import options, selecting
 from kubestow.commands.common.exit_codes import refuse
 from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, Streams, WorkerChoices, requested
@@ -87,14 +87,7 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
     help="Node label of a stage: zones, clouds or locations; repeatable.",
 )
 @selecting.codes
-@click.option(
-    "--namespace",
-    "namespaces",
-    multiple=True,
-    callback=option_values.listed,
-    metavar="NS,...",
-    help="Report only findings about objects or pods of these namespaces.",
-)
+@selecting.namespaces
 @selecting.known
 @click.option(
     "--descheduler-policy",

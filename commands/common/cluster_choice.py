@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import click
@@ -28,6 +28,7 @@ class ClusterChoice:
         kubectl: The program to run.
         save: File that keeps the captured snapshot.
         namespace: The context's namespace for manifest objects without one; None if it is not needed or -n is given.
+        begun: The capture under way, if the command began one before its imports.
     """
 
     context: str | None
@@ -35,6 +36,7 @@ class ClusterChoice:
     kubectl: str
     save: str | None = None
     namespace: str | None = None
+    begun: list[Any] = field(default_factory=list, compare=False, repr=False)
 
 
 def kubectl_program(given: str | None) -> str:
@@ -56,7 +58,9 @@ kubeconfig = click.option("--kubeconfig", metavar="FILE", type=click.Path(readab
 _KUBECTL: Final = "The kubectl program.  [default: the caller of this plugin, else the one on the PATH]"
 kubectl = click.option("--kubectl", metavar="PROGRAM", callback=_program, help=_KUBECTL)
 
-_argument = click.argument("snapshots", metavar="SNAPSHOT...", nargs=-1, type=click.Path(allow_dash=True, readable=False))
+#: The argument of commands that also take pods and workloads by kubectl's names, such as ``pod/NAME``.
+WITH_NAMES: Final = "SNAPSHOT... [TYPE/NAME]"
+_PATH: Final = click.Path(allow_dash=True, readable=False)
 _options = (
     click.option("--context", metavar="CONTEXT", help="Capture the cluster of this context of kubectl instead of reading a SNAPSHOT."),
     click.option(
@@ -74,7 +78,13 @@ _options = (
 
 def snapshots(command: _Command) -> _Command:
     """Add ``SNAPSHOT...`` and the options that capture a cluster instead. The parameter ``cluster`` is None if files are read."""
-    decorated: _Command = _argument(in_place(command, needed=True))
+    decorated: _Command = click.argument("snapshots", metavar="SNAPSHOT...", nargs=-1, type=_PATH)(in_place(command, needed=True))
+    return decorated
+
+
+def snapshots_with_names(command: _Command) -> _Command:
+    """Add the same with another metavar. The command takes the names out of the argument first."""
+    decorated: _Command = click.argument("snapshots", metavar=WITH_NAMES, nargs=-1, type=_PATH)(in_place(command, needed=True))
     return decorated
 
 

@@ -27,7 +27,7 @@ SECTIONS: Final = (
     ("a-result-of-another-snapshot", r"of another snapshot|for another snapshot"),
     ("no-result", r"expected one Placement"),
     ("no-policy-or-catalogue", r"expected one (Policy|Catalogue)\b"),
-    ("no-such-pod-node-or-workload", r"no such (pod|node|workload) in the (snapshot|input)"),
+    ("no-such-pod-node-or-workload", r"no such (pod|node|workload) in (the (snapshot|input)|namespace)"),
     ("manifests-without-pods", r"holds nothing that creates pods|asks for no pods"),
 )
 _PATTERNS: Final = tuple((anchor, re.compile(pattern)) for anchor, pattern in SECTIONS)

@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 
 from kubestow.commands.common.overwriting import refuse_overwriting
+from kubestow.commands.naming import examples
 
 #: Heading of the options that are not in a shared group.
 OWN_GROUP: Final = "Options"
@@ -28,7 +29,19 @@ _GROUPS: Final[dict[str, tuple[str, ...]]] = {
 
 
 class GroupedCommand(click.Command):
-    """A command that refuses to overwrite its inputs and shows its options in groups."""
+    """A command that refuses to overwrite its inputs, shows its options in groups, and gives an example for a missing one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line. If an option or its value is missing, the error has an example that fits the snapshot."""
+        words = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.MissingParameter as error:
+            example = examples.example(error.param.opts[0], words) if error.param is not None and not ctx.resilient_parsing else ""
+            raise click.UsageError(error.format_message() + example, ctx) if example else error from None
+        except click.BadOptionUsage as error:
+            error.message += examples.example(error.option_name, words)
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. Refuse if an output file is also an input file."""

@@ -197,6 +197,11 @@ def output_file(text: str) -> Decorator:
     )
 
 
+def _may_be_a_file(word: str) -> bool:
+    """Return True for the value of ``kubectl apply -f``: a path, or - for standard input."""
+    return word == "-" or "." in word or "/" in word
+
+
 class _Form(click.Choice[str]):
     """A click type for ``FORMAT[=FILE]``; the value is a pair."""
 
@@ -206,6 +211,10 @@ class _Form(click.Choice[str]):
         name, equals, file = str(value).partition("=")
         if equals and not file:
             self.fail(f"{value!r}: no file after = (expected FORMAT or FORMAT=FILE)", param, ctx)
+        if name.lower() not in self.choices and _may_be_a_file(name):
+            manifests = ctx is not None and any(each.name == "manifests" for each in ctx.command.params)
+            meant = f"; -w {name} adds manifests" if manifests else ""
+            self.fail(f"{value!r} is a file, and -f chooses the format: {', '.join(self.choices)}{meant}", param, ctx)
         return super().convert(name, param, ctx), file or None
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
@@ -265,13 +274,12 @@ daemon_namespaces: Decorator = click.option(
 scope = in_order(click.option("--include-gated", is_flag=True, help="Treat pods with scheduling gates as pending."), daemon_namespaces)
 
 
-namespace: Decorator = click.option(
-    "-n",
-    "--namespace",
-    callback=parsed("namespace"),
-    metavar="NAMESPACE",
-    help="Namespace of manifest objects that have none.  [default: default]",
-)
+def namespace_of(text: str) -> Decorator:
+    """Return the option -n."""
+    return click.option("-n", "--namespace", callback=parsed("namespace"), metavar="NAMESPACE", help=text)
+
+
+namespace: Decorator = namespace_of("Namespace of manifest objects that have none.  [default: default]")
 
 requests: Decorator = click.option(
     "--requests",
@@ -290,9 +298,8 @@ node_edits = in_order(
     ),
     requests,
 )
-#: What-if edits of nodes and of pods.
-edits = in_order(
-    namespace,
+#: What-if edits of nodes and of pods, without -n.
+edits_in_namespace = in_order(
     click.option("--partial", is_flag=True, help="Allow part of a manifest's pods to be placed."),
     node_edits,
     click.option(
@@ -302,6 +309,8 @@ edits = in_order(
         help="Scale a workload, [KIND/][NAMESPACE/]NAME, of the manifests or the snapshot; repeatable.",
     ),
 )
+#: What-if edits of nodes and of pods.
+edits = in_order(namespace, edits_in_namespace)
 
 
 def catalogue(text: str) -> Decorator:

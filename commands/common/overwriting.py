@@ -135,7 +135,7 @@ def _inputs(ctx: click.Context) -> Iterator[NamedPath]:
 
 def paths_of(parameter: click.Parameter, values: Iterable[object]) -> Iterator[NamedPath]:
     """Yield the files named by a parameter's values: paths, and the FILE of ``NAME=FILE``."""
-    shown = (parameter.metavar or "").strip("[].") if isinstance(parameter, click.Argument) else parameter.opts[0]
+    shown = (parameter.metavar or "").partition(".")[0].strip("[]") if isinstance(parameter, click.Argument) else parameter.opts[0]
     for value in values:
         if not isinstance(value, str):
             continue

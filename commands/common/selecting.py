@@ -10,6 +10,9 @@ import click
 from kubestow.commands.common import option_values, options
 from kubestow.commands.common.options import Decorator, in_order
 
+#: Key of ``-A`` in the context.
+_EVERY: Final = "kubestow.all_namespaces"
+
 
 @dataclass(frozen=True)
 class FindingSelection:
@@ -36,6 +39,37 @@ def _codes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     return tuple(code.upper() for code in option_values.listed(ctx, param, value))
 
 
+def _every(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    ctx.meta[_EVERY] = value
+
+
+def _within(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the namespaces; none, which means all, with -A. As for kubectl, -A goes before -n."""
+    names = option_values.listed(ctx, param, value)
+    return () if ctx.meta.get(_EVERY) else names
+
+
+#: Namespaces of findings, as for kubectl: -n, also with several, and -A.
+namespaces: Final[Decorator] = in_order(
+    click.option(
+        "-n",
+        "--namespace",
+        "namespaces",
+        multiple=True,
+        callback=_within,
+        metavar="NS,...",
+        help="Report only findings about objects or pods of these namespaces.",
+    ),
+    click.option(
+        "-A",
+        "--all-namespaces",
+        is_flag=True,
+        is_eager=True,  # read before -n
+        expose_value=False,
+        callback=_every,
+        help="Report the findings of all namespaces; -n is ignored.",
+    ),
+)
 fail_on: Final[Decorator] = click.option(
     "--fail-on",
     type=click.Choice(["error", "warning", "info", "never"]),

@@ -12,13 +12,15 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from kubestow.commands.completion.names import CompletionNames
+    from kubestow.commands.naming.names import CompletionNames
 
 #: With more candidates than this, only their part up to the next ``/`` is offered.
 _MAX_WHOLE_CANDIDATES: Final = 200
 #: Maximum number of candidates; longer lists are useless.
 _MAX_CANDIDATES: Final = 5000
 
+#: Kinds of pods and workloads, as they are typed to kubectl most often.
+_KUBECTL_KINDS: Final = ("pod", "deploy", "sts", "ds", "rs", "rc", "job", "cj")
 #: Context names that need no quotes.
 _SAFE: Final = re.compile(r"[A-Za-z0-9_.:/@+-]+")
 
@@ -35,7 +37,7 @@ class _CompletionLine:
     @cached_property
     def names(self) -> CompletionNames:
         """Names in the snapshot and the manifests."""
-        from kubestow.commands.completion.names import read
+        from kubestow.commands.naming.names import read
 
         given = self.context.params
         # If the last option lacks its value, click leaves arguments unassigned.
@@ -55,7 +57,8 @@ class Value(click.types.StringParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
         found = _few(self._candidates(_CompletionLine(ctx), incomplete), incomplete)
-        return [CompletionItem(value, help=text) for value, text in found]
+        items = [CompletionItem(value, help=text) for value, text in found]
+        return items if isinstance(param, click.Option) else [*items, CompletionItem(incomplete, type="file")]
 
 
 def _few(candidates: Candidates, word: str) -> list[tuple[str, str]]:
@@ -96,6 +99,20 @@ def _workloads(line: _CompletionLine, word: str) -> Candidates:
         for name in found:
             spaces.setdefault(name.rpartition("/")[2], []).append(name)
         yield from ((short, whole[0]) for short, whole in spaces.items() if len(whole) == 1)
+
+
+def _named(line: _CompletionLine, word: str) -> Candidates:
+    """Yield ``pod/NAME`` and the like. Names outside the namespace of -n, or ``default``, have theirs: ``pod/NAMESPACE/NAME``."""
+    head, slash, _ = word.partition("/")
+    if not slash:
+        yield from _plain(f"{kind}/" for kind in _KUBECTL_KINDS if word)
+        return
+    from kubestow.models.workloads.view import kind_named
+
+    kind = kind_named(head)
+    here = line.context.params.get("namespace") or "default"
+    found = line.names.pods if kind == "Pod" else [name for name, kinds in line.names.workloads.items() if kind in kinds]
+    yield from _plain(f"{head}/{name.removeprefix(f'{here}/')}" for name in found if kind is not None)
 
 
 def _scaled(line: _CompletionLine, word: str) -> Candidates:
@@ -200,6 +217,7 @@ BY_METAVAR: Final[Mapping[str, Callable[[_CompletionLine, str], Candidates]]] = 
     "NS,...": _listed(_namespaces),
     "NS/NAME": _pods,
     "SELECTOR": _selector,
+    "SNAPSHOT... [TYPE/NAME]": _named,
     "STAGE=KEY": _stages,
     "WORKLOAD": _workloads,
     "node|zone|KEY": _domain("node", "zone"),

@@ -11,6 +11,7 @@ import click
 from kubestow.commands.common.exit_codes import DONE, fail, say
 from kubestow.commands.common.options import Streams
 from kubestow.commands.explain import ExplainRequest, ExplainSubject
+from kubestow.commands.explain import subject as subjects
 from kubestow.commands.running import inputs, output, searching
 from kubestow.commands.running.pending import Pending
 from kubestow.models.admission.deprecated_labels import idle_terms
@@ -40,6 +41,7 @@ def run(request: ExplainRequest) -> NoReturn:
     snapshot = inputs.load(streams, policy if subject.affinity is None else None, whole=subject.affinity is None, empty=bool(edits["buy"]))
     snapshot = inputs.edit(snapshot, streams, changes).snapshot
     remaining_catalogue = nodes.without(edits["buy"]) if nodes is not None else None
+    subject = subjects.found(subject, snapshot, streams)
     if subject.affinity is not None:
         _explain_affinity(streams, snapshot, policy, subject.affinity)
     pod, workload, node, per_node = subject.pod, subject.workload, subject.node, subject.per_node
@@ -50,6 +52,9 @@ def run(request: ExplainRequest) -> NoReturn:
     inputs.note_omissions(unread, streams)
     if subject.scores:
         verdicts = _scored(Scorer(schedulers, policy, request.choices.daemon_namespaces), snapshot, verdicts)
+    if (namespace := subjects.only_namespace(subject, streams)) is not None:
+        verdicts = [verdict for verdict in verdicts if verdict.pod.partition("/")[0] == namespace]
+        inputs.note([] if verdicts else [f"no pending pods in namespace {namespace}"])
     _warn_of_gates(streams, snapshot, pod)
     claim_notes = held_elsewhere(snapshot, {verdict.pod: verdict.feasible for verdict in verdicts})
     inputs.note(claim_notes)

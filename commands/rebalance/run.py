@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, refuse
 from kubestow.commands.core.goals import misuses, priced
+from kubestow.commands.naming import examples
 from kubestow.commands.rebalance import RebalanceRequest
 from kubestow.commands.running import inputs, output, searching
 from kubestow.models.documents.rebalance_plan import Limits
@@ -22,7 +23,8 @@ def run(request: RebalanceRequest) -> NoReturn:
     streams = request.streams
     limits = Limits(**{**request.limits, "alsoMove": list(dict.fromkeys(request.limits["alsoMove"]))})
     wrong = next(misuses(request.goals, request.drain, limits), None)
-    refuse(wrong is not None, wrong or "")
+    example = "" if request.goals or request.drain else examples.example("--goal", streams.snapshots)
+    refuse(wrong is not None, f"{wrong}.{example}" if example else wrong or "")
     streams.check(*request.since)
     policy = inputs.read_policy(request.choices)
     prices = priced(limits, policy)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import Future
+
 from kubestow.commands.common.cluster_choice import ClusterChoice
 from kubestow.commands.common.exit_codes import say
 from kubestow.live.capture import Captured, CaptureOptions
@@ -17,8 +20,35 @@ def capture(options: CaptureOptions, *, quiet: bool, verbose: bool) -> Captured:
     Raises:
         InputError: nothing could be captured.
     """
-    heard = (lambda name, count: say(f"{name}: {count}")) if verbose else None
-    found = capture_cluster(options, on_kind=heard)
+    return _reported(_capture(options, verbose), quiet=quiet, verbose=verbose)
+
+
+def begin(choice: ClusterChoice, *, verbose: bool) -> None:
+    """Begin the capture of :func:`read` in the background, while the modules of a command are imported.
+
+    The thread is a daemon, so that the program may end before it.
+    """
+    begun: Future[Captured] = Future()
+
+    def work() -> None:
+        try:
+            begun.set_result(_capture(_options(choice), verbose))
+        except BaseException as error:  # noqa: BLE001 (raised again by read)
+            begun.set_exception(error)
+
+    choice.begun.append(begun)
+    threading.Thread(target=work, daemon=True).start()
+
+
+def _options(choice: ClusterChoice) -> CaptureOptions:
+    return CaptureOptions(choice.kubectl, choice.context, choice.kubeconfig)
+
+
+def _capture(options: CaptureOptions, verbose: bool) -> Captured:
+    return capture_cluster(options, on_kind=(lambda name, count: say(f"{name}: {count}")) if verbose else None)
+
+
+def _reported(found: Captured, *, quiet: bool, verbose: bool) -> Captured:
     for note in found.notes if verbose else ():
         say(note)
     if not quiet:
@@ -35,7 +65,8 @@ def read(choice: ClusterChoice, *, quiet: bool, verbose: bool) -> Snapshot:
         InputError: nothing could be captured, or the objects are invalid.
         OSError: the file could not be written.
     """
-    found = capture(CaptureOptions(choice.kubectl, choice.context, choice.kubeconfig), quiet=quiet, verbose=verbose)
+    captured = choice.begun.pop().result() if choice.begun else _capture(_options(choice), verbose)
+    found = _reported(captured, quiet=quiet, verbose=verbose)
     if choice.save is not None:
         write_file(choice.save, gzipped(found.parts()) if choice.save.endswith(".gz") else found.parts())
     if choice.namespace is not None:

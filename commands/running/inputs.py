@@ -13,6 +13,7 @@ import msgspec
 from kubestow.commands.common.exit_codes import VIOLATED, fail, refuse, say
 from kubestow.commands.common.options import PolicyChoices, Streams
 from kubestow.commands.core import reading
+from kubestow.commands.naming import examples
 from kubestow.commands.running import capturing
 from kubestow.models.catalogue import catalogue as catalogues
 from kubestow.models.catalogue.catalogue import Catalogue
@@ -214,7 +215,8 @@ def what_if(chosen: Mapping[str, Any], streams: Streams, *others: str | None, ca
         return None
     edits = msgspec.convert({**chosen, "requests": []}, Edits)
     wrong = reading.misused(edits, [path for path in (*streams.manifests, *others) if path], catalogue is not None)
-    refuse(wrong is not None, wrong or "")
+    example = examples.example("--catalogue", streams.snapshots) if edits.buy and catalogue is None else ""
+    refuse(wrong is not None, f"{wrong}.{example}" if example else wrong or "")
     if chosen.get("requests"):
         odd: list[str] = []
         edits.requests = checked(lambda: read_requests(chosen["requests"], odd))

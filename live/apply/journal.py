@@ -336,7 +336,8 @@ def _same(path: str, run: Run, origin: RunOrigin, why: str) -> None:
         if theirs != ours:
             shown = "" if what == "cluster" and run.cluster and origin.cluster else f" ({theirs[:12]}…, not {ours[:12]}…)"
             run_text = f", whose run of {run.time} {why}" if why else ""
-            raise InputError([f"{path}: the journal of another {what}{shown}{run_text}; move it away to begin again"])
+            finish = "resume that run with its own document, or " if why and what == "document" else ""
+            raise InputError([f"{path}: the journal of another {what}{shown}{run_text}; {finish}move it away to begin again"])
 
 
 def _there(record: lines.Record, progress: ApplyProgress) -> str:

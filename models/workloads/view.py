@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +16,7 @@ from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 #: kubectl's short names of kinds, in addition to names and plurals.
 _SHORT_NAMES: Final = {
+    "po": "Pod",
     "deploy": "Deployment",
     "rs": "ReplicaSet",
     "sts": "StatefulSet",
@@ -24,9 +26,11 @@ _SHORT_NAMES: Final = {
 }
 _KINDS: Final = {
     **_SHORT_NAMES,
-    **{kind.lower(): kind for kind in kinds.WORKLOADS},
-    **{f"{kind.lower()}s": kind for kind in kinds.WORKLOADS},
+    **{kind.lower(): kind for kind in ("Pod", *kinds.WORKLOADS)},
+    **{f"{kind.lower()}s": kind for kind in ("Pod", *kinds.WORKLOADS)},
 }
+#: The version in a name such as ``deployments.v1.apps``.
+_VERSION: Final = re.compile(r"v\d+((alpha|beta)\d+)?")
 _JOB_NAME: Final = "batch.kubernetes.io/job-name"
 
 
@@ -118,10 +122,27 @@ def selector(obj: Any) -> Selector | None:
     return canonical(stated) or None
 
 
+def kind_named(word: str) -> str | None:
+    """Return the kind that kubectl knows by this word, Pod or a kind of workloads: ``deploy``, ``Deployments``, ``deployments.v1.apps``.
+
+    None for any other word, and for kinds of another API group, such as ``jobs.batch.volcano.sh``.
+    """
+    plain, _, suffix = word.lower().partition(".")
+    kind = _KINDS.get(plain)
+    first, _, remainder = suffix.partition(".")
+    group = remainder if _VERSION.fullmatch(first) else suffix
+    return kind if kind is not None and (not suffix or group in kinds.KINDS[kind].groups) else None
+
+
+def _workload_kind(word: str) -> str | None:
+    kind = kind_named(word)
+    return None if kind == "Pod" else kind
+
+
 def split(text: str) -> tuple[str | None, str]:
     """Return the kind that ``[KIND/][NAMESPACE/]NAME`` begins with (None: no kind), and the remainder."""
     head, _, name = text.partition("/")
-    kind = _KINDS.get(head.lower()) if name else None
+    kind = _workload_kind(head) if name else None
     return (None, text) if kind is None else (kind, name)
 
 
@@ -134,7 +155,7 @@ def find(snapshots: Iterable[Snapshot], text: str) -> tuple[str, str, str]:
         InputError: No such workload, or several.
     """
     *qualifiers, name = text.split("/")
-    kind = _KINDS.get(qualifiers[0].lower()) if qualifiers else None
+    kind = _workload_kind(qualifiers[0]) if qualifiers else None
     if kind is not None:
         qualifiers = qualifiers[1:]
     if len(qualifiers) > 1 or not name:

@@ -15,7 +15,7 @@ from kubestow.models.snapshot.scope import Scope, select
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.expand import owned
 from kubestow.models.workloads.ownership import PodOwners
-from kubestow.models.workloads.view import find
+from kubestow.models.workloads.view import find, split
 from kubestow.solver import rules
 from kubestow.solver.explain.nominated import Nominated
 from kubestow.solver.rules.base import Rule
@@ -168,7 +168,8 @@ def _pods_of(snapshot: Snapshot, workload: str) -> list[int]:
         if known:
             return known
     owners = PodOwners(snapshot)
-    wanted = workload.lower()
+    wanted_kind, rest = split(workload)
+    wanted = (workload if wanted_kind is None else f"{wanted_kind}/{rest}").lower()
     pods: dict[str, list[int]] = {}
     for i, one in enumerate(snapshot.pods):
         if not is_terminal(one):

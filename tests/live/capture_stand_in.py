@@ -2,7 +2,8 @@
 calls that ``kubestow capture`` may make, and no others.
 
 The stand-in is a script that knows the plain answers, and asks this module for the others: it reads a :class:`Server` as JSON from the file
-that the environment variable KUBECTL_STATE names. The arguments of all calls are logged in the same folder, one list a line.
+that the environment variable KUBECTL_STATE names. The arguments of all calls are logged in the same folder, one list a line. It has no
+``kubectl proxy``.
 """
 
 from __future__ import annotations
@@ -186,6 +187,7 @@ for word; do
   case "$word" in
     --*=*[!A-Za-z0-9_./-]*) count=9 ;;
     --context=* | --kubeconfig=*) ;;
+    proxy) exit 1 ;;
     *) count=$((count + 1)) && eval "word$count=\\$word" ;;
   esac
 done

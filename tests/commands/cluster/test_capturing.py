@@ -195,6 +195,20 @@ def test_the_plugin_reads_the_current_context_and_calls_itself_as_users_do() -> 
     assert run("nodes", "none.json", name=PLUGIN).stderr == "kubestow: none.json: cannot be read: No such file or directory\n"
 
 
+def test_the_plugin_explains_a_pod_in_the_namespace_of_the_context() -> None:
+    namespaces = [{**each, "metadata": {**each["metadata"], "namespace": "shop"}} if each["kind"] == "Pod" else each for each in _OBJECTS]
+    serve(Server(namespaces, namespace="shop"))
+    name = next(each["metadata"]["name"] for each in _OBJECTS if each["kind"] == "Pod")
+    for words in ((f"pod/{name}",), ("po", name), (f"pod/{name}", "-n", "shop"), (f"pod/{name}", "-A")):
+        found = run("explain", *words, "-q", name=PLUGIN)
+        assert (found.exit_code, [each["pod"] for each in json.loads(found.stdout)["pods"]]) == (0, [f"shop/{name}"]), found.stderr
+    missing = run("explain", f"pod/{name}", "-n", "till", "-q", name=PLUGIN)
+    words = f"kubestow: pod/{name}: no such pod in namespace till of the snapshot; there is one in shop (-n shop)\n"
+    assert (missing.exit_code, missing.stderr.splitlines(keepends=True)[-1]) == (1, words)
+    serve(Server(faults={"api-resources": {"stdout": "", "stderr": "error: no route\n", "exit": 1}}))
+    assert run("explain", f"pod/{name}", name=PLUGIN).stderr == "kubestow: kubectl api-resources: no route\n"
+
+
 @pytest.mark.parametrize("command", ["report", "verify"])
 def test_the_plugin_does_not_take_the_cluster_for_the_snapshot_of_a_result(command: str) -> None:
     found = run(command, "--result", "p.json", name=PLUGIN)

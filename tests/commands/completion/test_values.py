@@ -13,9 +13,10 @@ import pytest
 
 from kubestow import cli
 from kubestow.audit.catalogue import CODES
-from kubestow.commands.completion import names
+from kubestow.commands.common import cluster_choice
 from kubestow.commands.completion.answer import complete
 from kubestow.commands.completion.values import BY_METAVAR
+from kubestow.commands.naming import names
 from kubestow.models.kube import kinds
 from kubestow.models.workloads import rollout_input
 from tests.objects import node, pod
@@ -44,6 +45,10 @@ _ASKED = {
     "explain c.json --node ": ["n1", "n2"],
     "explain c.json --pod ": ["shop/web-0", "till/db-0"],
     "explain c.json --pod t": ["till/db-0"],
+    "explain c.json p": ["pod/", "p"],
+    "explain c.json -n shop pod/": ["pod/web-0", "pod/till/db-0", "pod/"],
+    "explain c.json -n shop sts/till/": ["sts/till/web", "sts/till/db", "sts/till/"],
+    "explain c.json ./": ["./"],
     "explain c.json --workload ": ["shop/web", "till/web", "till/db"],
     "explain c.json --workload Dep": ["Deployment/shop/web"],
     "explain c.json --workload d": ["db"],
@@ -124,7 +129,7 @@ def test_every_metavar_that_names_something_of_a_cluster_is_known() -> None:
         for parameter in command.params
         if isinstance(parameter, click.Option) and parameter.metavar is not None and not isinstance(parameter.type, click.Path)
     }
-    assert found - own >= set(BY_METAVAR) - {"NAMESPACE"}
+    assert found - own >= set(BY_METAVAR) - {"NAMESPACE", cluster_choice.WITH_NAMES}
     words = {"NODE", "NAMESPACE", "NS", "POD", "LABEL", "KEY", "WORKLOAD", "CONTEXT", "CODE", "SELECTOR", "ZONE"}
     assert [metavar for metavar in sorted(found - set(BY_METAVAR)) if any(word in metavar for word in words)] == []
 

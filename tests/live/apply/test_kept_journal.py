@@ -109,7 +109,7 @@ def cut_off() -> Script:
 def test_an_unfinished_journal_stays_where_it_is(tmp_path: Path, script: Script, why: str) -> None:
     path = tmp_path / "plan.json.journal.jsonl"
     path.write_bytes(script.text)
-    expected = f"the journal of another document .* whose run of {TIME} {why}; move it away to begin again"
+    expected = f"the journal of another document .* whose run of {TIME} {why}; resume that run with its own document, or move it away"
     for resume in (False, True):
         with pytest.raises(InputError, match=expected):
             Journal.open(str(path), NEW, resume=resume)

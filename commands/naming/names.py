@@ -36,6 +36,15 @@ class _ListedObject(msgspec.Struct):
     items: list[_ListedObject] | None = None
 
 
+class _Spec(msgspec.Struct):
+    nodeName: str = ""
+
+
+class _ListedPod(_ListedObject):
+    spec: _Spec | None = None
+    items: list[_ListedPod] | None = None  # type: ignore[assignment] # only read
+
+
 @dataclass
 class CompletionNames:
     """Distinct names in reading order.
@@ -67,18 +76,29 @@ class CompletionNames:
 def read(paths: Sequence[str]) -> CompletionNames:
     """Return the names in these files and folders. Unreadable files are skipped."""
     found = CompletionNames()
+    for objects in _files(paths, _ListedObject):
+        _add(found, objects)
+    return found
+
+
+def pending(paths: Sequence[str]) -> int:
+    """Return the number of pods without a node in these files and folders. Unreadable files are skipped."""
+    each = (one for objects in _files(paths, _ListedPod) for one in objects if isinstance(one, _ListedPod))
+    return sum(one.kind == "Pod" and one.spec is not None and not one.spec.nodeName for one in each)
+
+
+def _files(paths: Sequence[str], of: type[_ListedObject]) -> Iterator[list[_ListedObject]]:
+    """Yield the objects of each file."""
     with sources.at_most(_MAX_FILE_BYTES):
         for path, _ in sources.files([path for path in paths if path != sources.STDIN], lambda path, message: None):
             if os.path.isfile(path):  # a pipe would be emptied
                 try:
-                    objects = list(_objects(sources.read(path), path))
+                    yield list(_objects(sources.read(path), path, of))
                 except (ValueError, RecursionError):
                     continue
-                _add(found, objects)
-    return found
 
 
-def _objects(data: bytes, path: str) -> Iterator[_ListedObject]:
+def _objects(data: bytes, path: str, of: type[_ListedObject]) -> Iterator[_ListedObject]:
     """Yield the objects of a file.
 
     Raises:
@@ -86,7 +106,7 @@ def _objects(data: bytes, path: str) -> Iterator[_ListedObject]:
     """
     if data[:4096].lstrip()[:1] in (b"{", b"["):
         try:
-            decoded = msgspec.json.decode(data, type=_ListedObject | list[_ListedObject])
+            decoded = msgspec.json.decode(data, type=of | list[of])  # type: ignore[valid-type]
         except msgspec.DecodeError:
             if not path.removesuffix(".gz").endswith((".yaml", ".yml")):
                 raise
@@ -95,15 +115,15 @@ def _objects(data: bytes, path: str) -> Iterator[_ListedObject]:
             return
     try:
         for document in documents(data):
-            found = _converted(document)
+            found = _converted(document, of)
             yield from _unfolded([found] if found is not None else [])
     except YamlError as error:
         raise ValueError(str(error)) from None
 
 
-def _converted(document: Any) -> _ListedObject | None:
+def _converted(document: Any, of: type[_ListedObject]) -> _ListedObject | None:
     try:
-        return msgspec.convert(document, _ListedObject)
+        return msgspec.convert(document, of)
     except msgspec.ValidationError:
         return None
 

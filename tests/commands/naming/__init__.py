@@ -1,0 +1,1 @@
+"""Tests of names on the command line."""
