@@ -44,11 +44,24 @@ class Number:
         value: The present value.
         limit: The last value that makes a difference.
         remedy: Returns the remedy that sets another value.
+        values: Values that make a difference, from the nearest to ``limit``; all integers if empty.
     """
 
     value: int
     limit: int
     remedy: Callable[[int], Remedy]
+    values: tuple[int, ...] = ()
+
+    @property
+    def steps(self) -> int:
+        """Return the number of steps from the present value to the limit."""
+        return len(self.values) or abs(self.limit - self.value)
+
+    def after(self, steps: int) -> Remedy:
+        """Return the remedy that sets the value after the given number of steps towards the limit."""
+        if self.values:
+            return self.remedy(self.values[steps - 1])
+        return self.remedy(self.value + (steps if self.limit > self.value else -steps))
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,8 @@ def test_node_rules_are_dropped_one_by_one() -> None:
         "drop disk=hdd from the nodeSelector of prod/web"
     ]
     assert messages(ask(unit([fine, *webs(1, affinity=wanted)]), "NodeAffinity")) == [
-        "drop gpu In [a100] from the required node affinity of prod/web"
+        "label a with gpu=a100",
+        "drop gpu In [a100] from the required node affinity of prod/web",
     ]
     both = ask(unit([fine, *webs(1, affinity=wanted, selector={"disk": "hdd"})]), "NodeAffinity")
     assert [way.change for way in both] == ["combination"]
@@ -337,6 +338,7 @@ def test_a_required_topology_is_made_preferred() -> None:
     assert messages(found) == [
         f"add 1 node like n1 ({ZONE}=a)",
         "run 4 replicas of prod/web instead of 6",
+        "request at most 666m CPU instead of 1 in prod/web",
         f"make the topology {ZONE} of gang prod/train preferred",
     ]
 
