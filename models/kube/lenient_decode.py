@@ -83,8 +83,14 @@ def nearest(word: str, known: Iterable[str], limit: int = 2) -> list[str]:
     for each in dict.fromkeys(known):
         edits = _edits(word, each)
         if edits is not None:
-            found.append((edits, sorted(word) != sorted(each), each))
+            found.append((edits, sorted(word) != sorted(each), word[:1] != each[:1], each))
     return [each for *_, each in sorted(found)[:limit]]
+
+
+def near_names(word: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean A or B?`` with the nearest known names, or an empty text if none is near."""
+    near = nearest(word, known)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def _edits(word: str, other: str) -> int | None:

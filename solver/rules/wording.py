@@ -45,8 +45,8 @@ def near_miss(missing: str, meant: Iterable[str]) -> str:
     """Return ``missing: did you mean A or B?``; without any suggestion, an empty text.
 
     Args:
-        missing: What does not exist, such as ``no node has disktype=sdd``.
-        meant: What may be meant, each with the number of objects that have it.
+        missing: A clause such as ``no node has disktype=sdd``.
+        meant: The suggestions, each with the number of objects that have it.
     """
     names = list(meant)
     return f"{missing}: did you mean {' or '.join(names)}?" if names else ""

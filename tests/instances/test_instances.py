@@ -178,6 +178,8 @@ TABLE: dict[str, Row] = {
     "pending/spread-excluded-nodes.yaml": Row(unplaced={"web-2": "PodTopologySpread"}),
     "pending/spread-old-revision.yaml": Row(unplaced={"web-7b9c8d6f55-3": "PodTopologySpread"}),
     "pending/spread-min-domains.yaml": Row(unplaced={"web-2": "PodTopologySpread"}),
+    "pending/affinity-label-typo.yaml": Row(unplaced={"x": "InterPodAffinity"}),
+    "pending/affinity-namespace-typo.yaml": Row(unplaced={"x": "InterPodAffinity"}),
     "pending/claim-name-typo.yaml": Row(unplaced={"x": "VolumeBinding"}),
     "pending/storage-class-typo.yaml": Row(unplaced={"x": "VolumeBinding"}),
     "seeds/container-sockets.yaml": Row(),

@@ -107,6 +107,22 @@ GALLERY = {
         ("mount claim default/web-data instead of default/web-dta in default/x",),
         "claim default/web-dta does not exist: did you mean default/web-data (not bound)?",
     ),
+    "affinity-label-typo": Expected(
+        {"InterPodAffinity"},
+        (
+            f"write app=database instead of app=databse in the affinity of default/x over {HOST}",
+            f"make the affinity of default/x over {HOST} (app=databse) preferred",
+        ),
+        "no pod there has app=databse: did you mean app=database (1 pod)?",
+    ),
+    "affinity-namespace-typo": Expected(
+        {"InterPodAffinity"},
+        (
+            f"write storage instead of sotrage in the affinity of default/x over {HOST}",
+            f"make the affinity of default/x over {HOST} (app=database) preferred",
+        ),
+        "namespace sotrage does not exist: did you mean storage (1 pod)?",
+    ),
     "storage-class-typo": Expected(
         {"VolumeBinding"},
         ("create claim default/web-data with StorageClass standard instead of standrad",),

@@ -223,7 +223,10 @@ class _RemedyQuery:
 
     def _pairs(self, cluster: Cluster) -> None:
         """Find pairs of relaxations of which at least one touches the cause."""
-        listed = [*_raises(cluster), *(idea for idea in ideas(cluster) if ";" not in idea.remedy.arguments.get("workload", ""))]
+        nodes = (itertools.islice(kind.node_changes(cluster), self.limit) for kind in scheduling_rules.ALL)
+        corrections = (kind.corrections(cluster) for kind in scheduling_rules.ALL)
+        lone = (idea for idea in ideas(cluster) if ";" not in idea.remedy.arguments.get("workload", ""))
+        listed = [*_raises(cluster), *itertools.chain(*nodes, *corrections), *lone]
         pairs = sorted(itertools.combinations(range(len(listed)), 2), key=lambda p: (listed[p[0]].size + listed[p[1]].size, p))
         for a, b in pairs:
             if not self.clock.remaining() or len(self.remedies) >= self.limit:

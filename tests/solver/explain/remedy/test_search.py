@@ -142,8 +142,9 @@ def test_node_rules_are_dropped_one_by_one() -> None:
         "drop gpu In [a100] from the required node affinity of prod/web",
     ]
     both = ask(unit([fine, *webs(1, affinity=wanted, selector={"disk": "hdd"})]), "NodeAffinity")
-    assert [way.change for way in both] == ["combination"]
-    assert both[0].message == (
+    assert [way.change for way in both] == ["combination"] * 2
+    assert both[0].message == "label a with gpu=a100; and drop disk=hdd from the nodeSelector of prod/web"
+    assert both[1].message == (
         "drop disk=hdd from the nodeSelector of prod/web; and drop gpu In [a100] from the required node affinity of prod/web"
     )
 
