@@ -139,7 +139,7 @@ def _of_pod(snapshot: Snapshot, pod: Pod) -> Iterator[tuple[str, str]]:
         if spec.schedulingGroup is not None and gates.enabled(gate):
             yield "spec.schedulingGroup", effect
     if spec.schedulerName not in (None, _DEFAULT):
-        yield "spec.schedulerName", f"placed by the rules of the default scheduler{near_names(spec.schedulerName, [_DEFAULT])}"
+        yield "spec.schedulerName", f"placed by the rules of the default scheduler{near_names(spec.schedulerName or '', [_DEFAULT])}"
     for key in pod.metadata.annotations or ():
         if key in _GPU_SHARES and snapshot.shared_gpus not in _GPU_SHARES[key]:
             yield f"metadata.annotations[{key}]", f"ignored: the policy's sharedGPUs is not {' or '.join(_GPU_SHARES[key])}"

@@ -41,22 +41,6 @@ def amounts(resource: str, values: Sequence[int]) -> list[str]:
     return [f"{value} bytes {resource}" for value in values]
 
 
-def near_miss(missing: str, meant: Iterable[str]) -> str:
-    """Return ``missing: did you mean A or B?``; without any suggestion, an empty text.
-
-    Args:
-        missing: A clause such as ``no node has disktype=sdd``.
-        meant: The suggestions, each with the number of objects that have it.
-    """
-    names = list(meant)
-    return f"{missing}: did you mean {' or '.join(names)}?" if names else ""
-
-
-def counted(number: int, noun: str) -> str:
-    """Return ``1 node`` or ``3 nodes``."""
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
 def selector(cluster: Cluster, matcher: int) -> str:
     """Return a matcher as text: ``app=db``, ``app in (a, b), !tier``."""
     requirements = {r for _, selector in cluster.matchers.parts(matcher) for r in selector}

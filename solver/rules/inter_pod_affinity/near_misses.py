@@ -9,14 +9,12 @@ from dataclasses import dataclass
 import msgspec
 
 from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.near_misses import MAX_SUGGESTIONS, counted, near_miss
 from kubestow.models.kube.lenient_decode import nearest
 from kubestow.models.kube.objects import LabelSelector, Pod, PodAffinityTerm
 from kubestow.models.kube.pod_spec import required_terms
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.rules.wording import counted, near_miss
 
-#: Maximum number of suggestions for one name.
-MAX_SUGGESTIONS = 2
 _Labels = Mapping[str, Counter[str]]
 
 

@@ -10,15 +10,15 @@ import msgspec
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.near_misses import meant_resources, near_miss
 from kubestow.models.documents.placement import Remedy
 from kubestow.models.kube import quantity
-from kubestow.models.kube.lenient_decode import nearest
 from kubestow.models.kube.objects import Container, Pod, ResourceList, ResourceRequirements
 from kubestow.models.kube.pod_requests import allocatable, pod_request
 from kubestow.models.workloads.ownership import PodOwners, name
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.remedies import Arguments, Idea, Number, PodEdit, with_spec
-from kubestow.solver.rules.wording import listed, near_miss
+from kubestow.solver.rules.wording import listed
 
 #: Divisor of a request: smaller amounts are no longer the same pod, and not suggested.
 _MAX_REDUCTION: Final = 10
@@ -118,17 +118,9 @@ def _limited(resources: ResourceRequirements, resource: str, most: Fraction) -> 
 # --- near-misses ------------------------------------------------------------------------------------------------------------
 
 
-def meant_resources(cluster: Cluster, resource: str) -> list[str]:
-    """Return the resources of nodes that may be meant by one that no node has."""
-    known: dict[str, None] = {}
-    for node in cluster.snapshot.nodes:
-        known |= dict.fromkeys((node.status.allocatable if node.status is not None else None) or {})
-    return nearest(resource, known) if resource not in known else []
-
-
 def resource_hint(cluster: Cluster, resource: str) -> str:
     """Return a clause on the resources that may be meant by one that no node has, with the free amounts."""
-    meant = [f"{each} ({listed(_free_amounts(cluster, each)) or '0 free'})" for each in meant_resources(cluster, resource)]
+    meant = [f"{each} ({listed(_free_amounts(cluster, each)) or '0 free'})" for each in meant_resources(cluster.snapshot.nodes, resource)]
     return near_miss(f"no node has {resource}", meant)
 
 
@@ -162,7 +154,7 @@ class RequestRemedies(Rule):
     def corrections(cls, cluster: Cluster) -> Iterator[Idea]:
         owners = PodOwners(cluster.snapshot).group(cluster.scope.pending)
         for resource in cluster.resources:
-            for meant in meant_resources(cluster, resource):
+            for meant in meant_resources(cluster.snapshot.nodes, resource):
                 for owner, pods in owners.items():
                     if resource in pod_request(cluster.snapshot.pods[pods[0]], cluster.snapshot.gates):
                         message = f"request {meant} instead of {resource} in {name(owner)}"

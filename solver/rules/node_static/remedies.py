@@ -13,6 +13,7 @@ import msgspec
 
 from kubestow.models.admission import namespace_annotations as namespace_admission
 from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.near_misses import label_misses, required
 from kubestow.models.documents.placement import Remedy
 from kubestow.models.kube import objects
 from kubestow.models.kube.objects import Pod, Toleration
@@ -20,7 +21,7 @@ from kubestow.models.kube.selectors import Tolerations
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import name
 from kubestow.solver.rules.base import StaticRule
-from kubestow.solver.rules.node_static.near_misses import hard_taints, label_misses, required, taint_misses, taint_text
+from kubestow.solver.rules.node_static.near_taints import hard_taints, taint_misses, taint_text
 from kubestow.solver.rules.remedies import Arguments, Idea, PodEdit, templates, text, with_spec
 
 #: Taints that a node has for its condition, with the condition that ends them (well_known_taints.go, taint_eviction).

@@ -14,7 +14,7 @@ from kubestow.models.cluster.cluster import HARD_EFFECTS, Cluster, Ints
 from kubestow.models.kube.pod_spec import operating_system
 from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT, Bools
 from kubestow.solver.rules.base import StaticRule
-from kubestow.solver.rules.node_static.near_misses import taint_text
+from kubestow.solver.rules.node_static.near_taints import taint_text
 from kubestow.solver.rules.node_static.remedies import SelectionRemedies, TolerationRemedies
 from kubestow.solver.rules.node_static.words import SelectionWords, TolerationWords
 

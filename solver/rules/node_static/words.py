@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from kubestow.models.cluster.near_misses import counted, label_misses, near_miss
 from kubestow.solver.rules.base import StaticRule
 from kubestow.solver.rules.facts import FactPart
-from kubestow.solver.rules.node_static.near_misses import label_misses, taint_misses, taint_text, tainted
-from kubestow.solver.rules.wording import counted, listed, near_miss, node_rule
+from kubestow.solver.rules.node_static.near_taints import taint_misses, taint_text, tainted
+from kubestow.solver.rules.wording import listed, node_rule
 
 
 class RefusedWords(StaticRule):

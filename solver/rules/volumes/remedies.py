@@ -8,6 +8,7 @@ from dataclasses import replace
 import msgspec
 
 from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.near_misses import counted, near_miss
 from kubestow.models.documents.placement import Remedy
 from kubestow.models.kube.lenient_decode import nearest
 from kubestow.models.kube.objects import Pod
@@ -16,7 +17,6 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import PodOwners, name
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.remedies import Arguments, Idea, PodEdit, with_spec
-from kubestow.solver.rules.wording import counted, near_miss
 
 
 def meant_claims(snapshot: Snapshot, key: str) -> list[str]:

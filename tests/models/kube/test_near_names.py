@@ -10,6 +10,7 @@ from kubestow.audit.view.view import ClusterView
 from kubestow.models.cluster import unmodelled
 from kubestow.models.kube.lenient_decode import edit_distance, near_names, nearest
 from kubestow.models.snapshot.snapshot import InputError, from_objects
+from tests.audit.checks.unsatisfiable.test_check import found
 from tests.objects import Object, node, pod
 
 
@@ -91,4 +92,15 @@ def test_findings_about_missing_objects_name_the_nearest() -> None:
         "there is no PersistentVolumeClaim default/web-dta; did you mean web-data?",
         "there is no StorageClass standrad; did you mean standard?",
         "no pod or workload is named defualt-scheduler, and it has not placed any pod; did you mean default-scheduler?",
+    ]
+
+
+def test_findings_about_node_rules_and_resources_name_the_nearest() -> None:
+    gpus = node("n", labels={"disktype": "ssd"})
+    gpus["status"]["allocatable"]["nvidia.com/gpu"] = "8"
+    asking = pod("q")
+    asking["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpus"] = "1"
+    assert [finding.message for finding in found([gpus, pod("p", selector={"disk-type": "ssd"}), asking])] == [
+        "no node has disk-type=ssd; did you mean disktype=ssd (1 node)?",
+        "it may use 1 node and requests nvidia.com/gpus, which no node has (did you mean nvidia.com/gpu?)",
     ]

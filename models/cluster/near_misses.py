@@ -1,21 +1,41 @@
-"""Near-misses of labels and taints: names in the rules of pending pods that no node has, each with names that nodes have."""
+"""Near-misses: labels and resources that a pod asks for and no node has, each with similar ones that nodes have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
-from kubestow.models.cluster.cluster import HARD_EFFECTS, Cluster
 from kubestow.models.kube.lenient_decode import nearest
-from kubestow.models.kube.objects import NodeSelectorRequirement, Pod, Taint, Toleration
-from kubestow.models.kube.selectors import NodeColumns, Tolerations
-from kubestow.solver.rules.wording import counted, near_miss
+from kubestow.models.kube.objects import Node, NodeSelectorRequirement, Pod
+from kubestow.models.kube.selectors import NodeColumns
 
 #: Maximum number of suggestions for one name.
 MAX_SUGGESTIONS = 2
+
+
+def near_miss(missing: str, meant: Iterable[str]) -> str:
+    """Return ``missing: did you mean A or B?``; without any suggestion, an empty text.
+
+    Args:
+        missing: A clause such as ``no node has disktype=sdd``.
+        meant: The suggestions, each with the number of objects that have it.
+    """
+    asked = question(meant)
+    return f"{missing}: {asked}" if asked else ""
+
+
+def question(meant: Iterable[str]) -> str:
+    """Return ``did you mean A or B?``; without any suggestion, an empty text."""
+    names = list(meant)
+    return f"did you mean {' or '.join(names)}?" if names else ""
+
+
+def counted(number: int, noun: str) -> str:
+    """Return ``1 node`` or ``3 nodes``."""
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 @dataclass(frozen=True)
@@ -53,8 +73,13 @@ class LabelMiss:
     def wanted(self) -> str:
         return self.key if self.value is None else f"{self.key}={self.value}"
 
+    @property
+    def counted(self) -> list[str]:
+        """The labels that may be meant, with their numbers of nodes."""
+        return [f"{label} ({counted(label.nodes, 'node')})" for label in self.meant]
+
     def __str__(self) -> str:
-        return near_miss(f"no node has {self.wanted}", (f"{label} ({counted(label.nodes, 'node')})" for label in self.meant))
+        return near_miss(f"no node has {self.wanted}", self.counted)
 
     def corrected(self, label: Label) -> NodeSelectorRequirement:
         """Return the requirement with the label that may be meant."""
@@ -66,7 +91,8 @@ class LabelMiss:
 
 def label_misses(nodes: NodeColumns, pod: Pod) -> Iterator[LabelMiss]:
     """Yield the labels of the pod's node rules that no node has, where nodes have similar ones."""
-    wanted = [(None, key, value) for key, value in (pod.spec.nodeSelector or {}).items()]
+    wanted: list[tuple[NodeSelectorRequirement | None, str, str | None]] = []
+    wanted += [(None, key, value) for key, value in (pod.spec.nodeSelector or {}).items()]
     for requirement in required(pod):
         if requirement.operator == "In":
             wanted += [(requirement, requirement.key, value) for value in requirement.values or ()]
@@ -76,6 +102,12 @@ def label_misses(nodes: NodeColumns, pod: Pod) -> Iterator[LabelMiss]:
         meant = _meant(nodes, key, value)
         if meant:
             yield LabelMiss(each, key, value, meant)
+
+
+def label_question(nodes: NodeColumns, pod: Pod) -> str:
+    """Return ``; did you mean disktype=ssd (2 nodes)?`` for the labels of the pod that no node has; empty without similar ones."""
+    asked = question(dict.fromkeys(each for miss in label_misses(nodes, pod) for each in miss.counted))
+    return f"; {asked}" if asked else ""
 
 
 def required(pod: Pod) -> Iterable[NodeSelectorRequirement]:
@@ -93,12 +125,11 @@ def _meant(nodes: NodeColumns, key: str, value: str | None) -> list[Label]:
     values = nodes.column(key)[1]
     if not nodes.size or value in values or (value is None and values):
         return []
-    pairs = [(key, each) for each in nearest(value, values)] if value is not None else []
+    pairs: list[tuple[str, str | None]] = [(key, each) for each in nearest(value, values)] if value is not None else []
     if not values:
         for other in nearest(key, sorted({k for n in range(nodes.size) for k in nodes.labels(n)})):
             listed = nodes.column(other)[1]
-            exact = [value] if value is None or value in listed else nearest(value, listed)
-            pairs += [(other, each) for each in exact]
+            pairs += [(other, value)] if value is None or value in listed else [(other, each) for each in nearest(value, listed)]
     return [Label(k, v, _carriers(nodes, k, v)) for k, v in pairs[:MAX_SUGGESTIONS]]
 
 
@@ -106,37 +137,9 @@ def _carriers(nodes: NodeColumns, key: str, value: str | None) -> int:
     return int(np.count_nonzero(nodes.with_keys((key,)) if value is None else nodes.with_values(key, (value,))))
 
 
-def taint_misses(cluster: Cluster, pod: Pod) -> Iterator[tuple[Toleration, Taint]]:
-    """Yield tolerations that cover no taint, each with a taint of a node that may be meant and that the pod does not tolerate."""
-    gates, known = cluster.snapshot.gates, hard_taints(cluster)
-    every = Tolerations(pod.spec.tolerations, gates)
-    for toleration in pod.spec.tolerations or ():
-        if not toleration.key or any(Tolerations([toleration], gates).cover(taint) for taint in known):
-            continue
-        fitting = [t for t in known if toleration.effect in (None, "", t.effect) and not every.cover(t)]
-        keys = {toleration.key, *nearest(toleration.key, [t.key for t in fitting])}
-        value = toleration.value or ""
-        values = {value, *nearest(value, [t.value or "" for t in fitting])}
-        meant = [t for t in fitting if t.key in keys and (toleration.operator == "Exists" or (t.value or "") in values)]
-        yield from ((toleration, taint) for taint in meant[:MAX_SUGGESTIONS])
-
-
-def hard_taints(cluster: Cluster) -> list[Taint]:
-    """Return each distinct taint that rejects pods."""
-    taints: dict[tuple[str, str, str], Taint] = {}
-    for n in range(cluster.n_nodes):
-        for taint in cluster.nodes.taints(n):
-            if taint.effect in HARD_EFFECTS:
-                taints[taint.key, taint.value or "", taint.effect] = taint
-    return [taint for _, taint in sorted(taints.items())]
-
-
-def taint_text(taint: Taint | Toleration) -> str:
-    """Return ``key=value:effect``."""
-    return f"{taint.key}{f'={taint.value}' if taint.value else ''}{f':{taint.effect}' if taint.effect else ''}"
-
-
-def tainted(cluster: Cluster, taint: Taint) -> int:
-    """Return the number of nodes with a taint."""
-    wanted = taint_text(taint)
-    return sum(any(taint_text(own) == wanted for own in cluster.nodes.taints(n)) for n in range(cluster.n_nodes))
+def meant_resources(nodes: Sequence[Node], resource: str) -> list[str]:
+    """Return the resources of nodes that may be meant by one that no node has."""
+    known: dict[str, None] = {}
+    for node in nodes:
+        known |= dict.fromkeys((node.status.allocatable if node.status is not None else None) or {})
+    return nearest(resource, known) if resource not in known else []
