@@ -9,12 +9,13 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.cluster import HARD_EFFECTS, Cluster, Ints
 from kubestow.models.cluster.near_misses import meant_resources, near_miss
 from kubestow.models.documents.placement import Remedy
 from kubestow.models.kube import quantity
 from kubestow.models.kube.objects import Container, Pod, ResourceList, ResourceRequirements
 from kubestow.models.kube.pod_requests import allocatable, pod_request
+from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT
 from kubestow.models.workloads.ownership import PodOwners, name
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.remedies import Arguments, Idea, Number, PodEdit, with_spec
@@ -39,13 +40,20 @@ def amount_text(resource: str, value: int) -> str:
 
 
 def _fitting(cluster: Cluster, g: int, r: int) -> list[int]:
-    """Return the smaller requests of a resource at which one more node takes one more pod of class g, the largest first."""
-    demand = cluster.demand[g]
+    """Return the smaller requests of a resource at which one more node takes one more pod of class g, the largest first.
+
+    Nodes that the pods' node rules and tolerations exclude are left out, to save queries.
+    """
+    demand, pods = cluster.demand[g], cluster.classes[g]
+    tolerations = cluster.toleration_sets[pods.tolerations]
+    open_nodes = cluster.node_sets[pods.node_rule] & cluster.nodes.tolerated(tolerations, HARD_EFFECTS)
+    if not tolerations.cover(UNSCHEDULABLE_TAINT):
+        open_nodes = open_nodes & ~cluster.nodes.unschedulable
     others = np.arange(len(demand)) != r
-    nodes = (cluster.free[:, others] >= demand[others])[:, demand[others] > 0].all(axis=1) & (cluster.slots > 0)
+    nodes = (cluster.free[:, others] >= demand[others])[:, demand[others] > 0].all(axis=1) & (cluster.slots > 0) & open_nodes
     free: Ints = np.unique(cluster.free[nodes, r])
     count = min(int(cluster.count[g]), _MAX_PODS_PER_NODE)
-    found = {value // pods for value in free[free > 0].tolist() for pods in range(1, count + 1)}
+    found = {value // k for value in free[free > 0].tolist() for k in range(1, count + 1)}
     return sorted((value for value in found if max(1, int(demand[r]) // _MAX_REDUCTION) <= value < demand[r]), reverse=True)
 
 

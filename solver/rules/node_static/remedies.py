@@ -35,6 +35,25 @@ _CONDITIONS: Final = {
     "node.cloudprovider.kubernetes.io/uninitialized": "is initialised by its cloud provider",
 }
 
+#: Domains of labels that kubelets, cloud providers and device plugins give to nodes. An operator does not change these.
+_GIVEN_BY_SYSTEMS: Final = (
+    "kubernetes.io",
+    "k8s.io",
+    "amazonaws.com",
+    "google.com",
+    "azure.com",
+    "karpenter.sh",
+    "nvidia.com",
+    "intel.com",
+)
+_ROLES: Final = ("node-role.kubernetes.io", "node-restriction.kubernetes.io")
+
+
+def _given_by_operators(key: str) -> bool:
+    """Return True if operators put labels with this key on nodes."""
+    domain = key.rpartition("/")[0]
+    return domain in _ROLES or not domain.endswith(_GIVEN_BY_SYSTEMS)
+
 
 def _node_selector(pod: Pod, arguments: Arguments) -> Pod:
     entries = pod.spec.nodeSelector or {}
@@ -211,14 +230,14 @@ class SelectionRemedies(StaticRule):
 
     @classmethod
     def node_changes(cls, cluster: Cluster) -> Iterator[Idea]:
-        """Yield labels of an operator's own that no node has, for each node."""
+        """Yield labels that operators give and no node has, for each node."""
         missing: dict[tuple[str, str], None] = {}
         for _, pod in templates(cluster):
             known = {(miss.key, miss.value) for miss in label_misses(cluster.nodes, pod)}
             wanted = [*(pod.spec.nodeSelector or {}).items()]
             wanted += [(r.key, r.values[0]) for r in required(pod) if r.operator == "In" and r.values and len(r.values) == 1]
             for key, value in wanted:
-                if "/" not in key and (key, value) not in known and not cluster.nodes.with_values(key, (value,)).any():
+                if _given_by_operators(key) and (key, value) not in known and not cluster.nodes.with_values(key, (value,)).any():
                     missing[key, value] = None
         for key, value in missing:
             for n, node in enumerate(cluster.nodes.names):

@@ -85,12 +85,13 @@ def test_conditions_of_nodes_in_words(key: str, state: str) -> None:
     assert messages(ask(unit([down, pod("x")]), "TaintToleration")) == [f"wait until down {state}"]
 
 
-def test_only_labels_without_a_domain_that_no_node_has_are_put_on_nodes() -> None:
+def test_only_labels_of_operators_that_no_node_has_are_put_on_nodes() -> None:
     some = [node("a", labels={"pool": "x"}, cpu="100m"), node("b")]
     assert not any("label" in text for text in messages(ask(unit([*some, pod("x", cpu="1", selector={"pool": "x"})]), "NodeAffinity")))
     assert messages(ask(unit([node("b"), pod("x", selector={"pool": "x"})]), "NodeAffinity"))[0] == "label b with pool=x"
-    given = unit([node("b"), pod("x", selector={"example.com/pool": "x"})])
-    assert messages(ask(given, "NodeAffinity")) == ["drop example.com/pool=x from the nodeSelector of default/x"]
+    for key, put in {"example.com/pool": True, "node-role.kubernetes.io/infra": True, "topology.kubernetes.io/rack": False}.items():
+        found = messages(ask(unit([node("b"), pod("x", selector={key: "x"})]), "NodeAffinity"))
+        assert found == [f"label b with {key}=x"] * put + [f"drop {key}=x from the nodeSelector of default/x"]
 
 
 def test_a_misspelt_label_of_several_is_corrected_in_an_expression() -> None:
