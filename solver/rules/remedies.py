@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -19,6 +20,8 @@ from kubestow.models.workloads.ownership import PodOwners
 Arguments = Mapping[str, str]
 #: Returns the snapshot after a change that concerns some of the given pods (indices).
 SnapshotChange = Callable[[Snapshot, Collection[int], Arguments], Snapshot]
+#: The change that lowers a request. It asks something of the pods' owner, so moves of running pods are tried next to it.
+LOWER_REQUEST: Final = "lowerRequest"
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 

@@ -23,7 +23,7 @@ from kubestow.solver.explain.remedy.smallest_working import least
 from kubestow.solver.explain.remedy.time_slices import TimeSlices
 from kubestow.solver.explain.remedy.victims import moves
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.remedies import Idea, Number
+from kubestow.solver.rules.remedies import LOWER_REQUEST, Idea, Number
 from kubestow.solver.runtime.run_context import RunContext
 
 __all__ = ["applied", "find_remedies"]
@@ -81,7 +81,7 @@ class _RemedyQuery:
                 self.remedies.append(remedy)
                 if len(self.remedies) >= self.limit:
                     return
-        if not self.remedies:
+        if all(remedy.change == LOWER_REQUEST for remedy in self.remedies):
             self.remedies += itertools.islice(self._moved(), 1)
         if not self.remedies:
             self._pairs(cluster)
@@ -189,8 +189,8 @@ class _RemedyQuery:
         return least(lambda steps: steps == works or self._works(number.after(steps)), 1, number.steps)
 
     def _placed(self, remedy: Remedy) -> Remedy:
-        """Return a remedy for one pod with the nodes that then take it, if it concerns an amount of a resource."""
-        if "resource" in remedy.arguments and self.question.needed == 1:
+        """Return a lower request of one pod with the nodes that then take it, and other remedies as they are."""
+        if remedy.change == LOWER_REQUEST and self.question.needed == 1:
             nodes = accepting(applied(self.question, remedy))
             remedy.message += f" (fits on {some(nodes)})" if nodes else ""
         return remedy
@@ -259,8 +259,8 @@ def _same(first: Idea, second: Idea) -> bool:
 
 def _lost(remedy: Remedy) -> tuple[bool, int, str]:
     """Return the key by which fewer pods are sorted. Lower amounts of resources come after them."""
-    resource = "resource" in remedy.arguments
-    return resource, 0 if resource else int(remedy.arguments["from"]) - int(remedy.arguments["to"]), remedy.message
+    request = remedy.change == LOWER_REQUEST
+    return request, 0 if request else int(remedy.arguments["from"]) - int(remedy.arguments["to"]), remedy.message
 
 
 def accepting(question: PlacementQuestion) -> list[str]:

@@ -18,7 +18,7 @@ from kubestow.models.kube.pod_requests import allocatable, pod_request
 from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT
 from kubestow.models.workloads.ownership import PodOwners, name
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.remedies import Arguments, Idea, Number, PodEdit, with_spec
+from kubestow.solver.rules.remedies import LOWER_REQUEST, Arguments, Idea, Number, PodEdit, with_spec
 from kubestow.solver.rules.wording import listed
 
 #: Divisor of a request: smaller amounts are no longer the same pod, and not suggested.
@@ -155,7 +155,7 @@ class RequestRemedies(Rule):
 
     pod_changes = {
         "correctResource": PodEdit(_renamed, new_pods_only=True),
-        "lowerRequest": PodEdit(_lowered, new_pods_only=True),
+        LOWER_REQUEST: PodEdit(_lowered, new_pods_only=True),
     }
 
     @classmethod
@@ -183,7 +183,7 @@ class RequestRemedies(Rule):
                     before, after = amount_text(resource, request), amount_text(resource, to)
                     unit = "CPU" if resource == "cpu" else resource
                     message = f"request at most {after} {unit} instead of {before} in {name(owner)}"
-                    return Remedy("lowerRequest", message, {"workload": owner, "resource": resource, "from": before, "to": after})
+                    return Remedy(LOWER_REQUEST, message, {"workload": owner, "resource": resource, "from": before, "to": after})
 
                 if values:
                     yield Number(request, values[-1], lowered, tuple(values))
