@@ -48,12 +48,14 @@ class Number:
         limit: The last value that makes a difference.
         remedy: Returns the remedy that sets another value.
         values: Values that make a difference, from the nearest to ``limit``; all integers if empty.
+        exact: False if values between these may make a difference, too.
     """
 
     value: int
     limit: int
     remedy: Callable[[int], Remedy]
     values: tuple[int, ...] = ()
+    exact: bool = True
 
     @property
     def steps(self) -> int:

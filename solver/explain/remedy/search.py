@@ -166,7 +166,7 @@ class _RemedyQuery:
         for number in self._numbers(lambda kind: kind.lowers(cluster)):
             lost = self._least_change(number)
             if lost is not None:
-                yield self._placed(_remedy(number, lost[0], sure=lost[1], unproved="most"))
+                yield self._placed(_remedy(number, lost[0], sure=lost[1] and number.exact, unproved="most"))
 
     def _raised(self, cluster: Cluster) -> Iterator[Remedy]:
         """Yield the numbers of rules that can be raised by more than 1, each with the smallest value that works."""

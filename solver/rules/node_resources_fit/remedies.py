@@ -186,4 +186,6 @@ class RequestRemedies(Rule):
                     return Remedy(LOWER_REQUEST, message, {"workload": owner, "resource": resource, "from": before, "to": after})
 
                 if values:
-                    yield Number(request, values[-1], lowered, tuple(values))
+                    # Next to pods of other classes, other amounts than the free ones may fit.
+                    alone = int(np.count_nonzero(cluster.demand[:, r])) == 1
+                    yield Number(request, values[-1], lowered, tuple(values), exact=alone)

@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
+from kubestow.models.documents.placement import Remedy
+from kubestow.models.kube import quantity
 from kubestow.models.kube.pod_requests import pod_request
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy.apply import applied
+from kubestow.solver.explain.remedy.search import find_remedies
+from kubestow.solver.rules.remedies import LOWER_REQUEST
+from tests import tiny
 from tests.objects import node, pod
 from tests.solver.explain.questions import within
 from tests.solver.explain.remedy.test_search import HOST, ask, messages, spread, unit, webs
@@ -117,3 +122,20 @@ def test_the_pods_of_the_question_stay_as_they_are() -> None:
     ask(given, "NodeResourcesFit")
     assert given.snapshot.pods[0].spec.containers is before
     assert given.feasible(within(20)) is False
+
+
+@pytest.mark.parametrize("kind", ["resources", "mixed"])
+def test_no_larger_request_than_the_lowered_one_fits(kind: str) -> None:
+    lowered_requests = 0
+    for seed in range(60):
+        given = unit(tiny.snapshot(seed, kind, nodes=3, pods=4))
+        if not given.pods or given.feasible(within(20)) is not False:
+            continue
+        for way in find_remedies(given, ["NodeResourcesFit"], within(60), limit=30):
+            if way.change == LOWER_REQUEST and "most" not in way.arguments:
+                lowered_requests += 1
+                unit_of = quantity.parse("1m") if way.arguments["resource"] == "cpu" else 1
+                more = quantity.canonical(quantity.parse(way.arguments["to"]) + unit_of)
+                assert applied(given, way).feasible(within(20)) is True, (seed, way)
+                assert applied(given, Remedy(way.change, "", way.arguments | {"to": more})).feasible(within(20)) is False, (seed, way)
+    assert lowered_requests
