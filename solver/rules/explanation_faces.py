@@ -86,6 +86,16 @@ class ExplanationFaces(ABC):
     # --- faces for remedies, which are proved before they are reported ----------------------------------------------
 
     @classmethod
+    def corrections(cls, cluster: Cluster) -> Iterator[Idea]:
+        """Yield corrections of mistakes of the pending pods, such as misspelt names. They give up nothing, so they come first."""
+        return iter(())
+
+    @classmethod
+    def node_changes(cls, cluster: Cluster) -> Iterator[Idea]:
+        """Yield changes of single nodes after which this rule may accept the pending pods there."""
+        return iter(())
+
+    @classmethod
     def ideas(cls, cluster: Cluster) -> Iterator[Idea]:
         """Yield the relaxations of this rule that may help the pending pods, except those with numbers."""
         return iter(())

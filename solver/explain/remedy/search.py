@@ -9,8 +9,11 @@ import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.documents.placement import Remedy
+from kubestow.models.kube.lenient_decode import some
 from kubestow.solver import rules as scheduling_rules
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy import add_nodes, buy_nodes, fewer_pods, preempt, raise_quotas
@@ -20,7 +23,7 @@ from kubestow.solver.explain.remedy.smallest_working import least
 from kubestow.solver.explain.remedy.time_slices import TimeSlices
 from kubestow.solver.explain.remedy.victims import moves
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.remedies import Idea, Number
+from kubestow.solver.rules.remedies import LOWER_REQUEST, Idea, Number
 from kubestow.solver.runtime.run_context import RunContext
 
 __all__ = ["applied", "find_remedies"]
@@ -73,12 +76,12 @@ class _RemedyQuery:
             self.remedies += self._bought()
         if not cluster.n_nodes or not cluster.n_classes:
             return
-        for stage in (self._nudged, self._grown, self._freed, self._fewer, self._raised, self._dropped):
+        for stage in (self._corrected, self._nudged, self._restored, self._grown, self._freed, self._fewer, self._raised, self._dropped):
             for remedy in stage(cluster):
                 self.remedies.append(remedy)
                 if len(self.remedies) >= self.limit:
                     return
-        if not self.remedies:
+        if all(remedy.change == LOWER_REQUEST for remedy in self.remedies):
             self.remedies += itertools.islice(self._moved(), 1)
         if not self.remedies:
             self._pairs(cluster)
@@ -94,13 +97,33 @@ class _RemedyQuery:
     def _works(self, remedy: Remedy) -> bool | None:
         return self.clock.ask(applied(self.question, remedy), _QUERY_TIME_FRACTION)
 
+    def _corrected(self, cluster: Cluster) -> Iterator[Remedy]:
+        """Yield corrections of what the pods ask for by mistake."""
+        distinct = {idea.remedy.message: idea.remedy for idea in self._ideas(lambda kind: kind.corrections(cluster))}
+        return filter(self._works, distinct.values())
+
+    def _restored(self, cluster: Cluster) -> Iterator[Remedy]:
+        """Yield the first change of a node that works, for each kind of change."""
+        tried: dict[str, list[Idea]] = {}
+        open_otherwise = add_nodes.OpenOtherwise(cluster)
+        for idea in self._ideas(lambda kind: kind.node_changes(cluster)):
+            kinds = tried.setdefault(idea.remedy.change, [])
+            if len(kinds) < self.limit and open_otherwise.concerns(idea):
+                kinds.append(idea)
+        for kinds in tried.values():
+            yield from itertools.islice((idea.remedy for idea in kinds if self._works(idea.remedy)), 1)
+
+    def _ideas(self, of: Callable[[type[Rule]], Iterator[Idea]]) -> Iterator[Idea]:
+        """Yield the ideas of the rules that the cause has, of all rules if it is unknown."""
+        return (idea for kind in scheduling_rules.ALL if not self.rules or kind.name in self.rules for idea in of(kind))
+
     def _nudged(self, cluster: Cluster) -> Iterator[Remedy]:
         for remedy in raise_quotas.candidates(self.question) if self._touches(lambda kind: kind.helped_by_quota) else ():
             if self._works(remedy):
                 yield remedy
                 break
         for number in self._numbers(lambda kind: kind.raises(cluster)):
-            remedy = number.remedy(number.value + 1)
+            remedy = number.after(1)
             if self._works(remedy):
                 yield remedy
 
@@ -141,36 +164,42 @@ class _RemedyQuery:
     def _lowered(self, cluster: Cluster) -> Iterator[Remedy]:
         """Yield the numbers of rules that can be lowered, each with the largest value that works."""
         for number in self._numbers(lambda kind: kind.lowers(cluster)):
-            lost = self._least_change(number, -1)
+            lost = self._least_change(number)
             if lost is not None:
-                yield _remedy(number, -lost[0], sure=lost[1], unproved="most")
+                yield self._placed(_remedy(number, lost[0], sure=lost[1] and number.exact, unproved="most"))
 
     def _raised(self, cluster: Cluster) -> Iterator[Remedy]:
         """Yield the numbers of rules that can be raised by more than 1, each with the smallest value that works."""
         raises: list[tuple[int, Remedy]] = []
         known = {remedy.message for remedy in self.remedies}
         for number in self._numbers(lambda kind: kind.raises(cluster)):
-            if number.remedy(number.value + 1).message in known or not self._works(number.remedy(number.limit)):
+            if number.after(1).message in known or not self._works(number.after(number.steps)):
                 continue
-            more = self._least_change(number, 1, works=number.limit - number.value)
+            more = self._least_change(number, works=number.steps)
             if more is not None:
                 raises.append((more[0], _remedy(number, more[0], sure=more[1], unproved="least")))
         yield from (remedy for _, remedy in sorted(raises, key=lambda f: (f[0], f[1].message)))
 
-    def _least_change(self, number: Number, sign: int, works: int | None = None) -> tuple[int, bool] | None:
-        """Return the least change of a number that works, and True if no smaller one does; None if none is found.
+    def _least_change(self, number: Number, works: int | None = None) -> tuple[int, bool] | None:
+        """Return the fewest steps of a number that work, and True if fewer do not; None if none are found.
 
         Args:
-            sign: 1 for an increase, -1 for a decrease.
-            works: A change that is known to work.
+            works: Steps that are known to work.
         """
-        return least(
-            lambda change: change == works or self._works(number.remedy(number.value + sign * change)), 1, abs(number.limit - number.value)
-        )
+        return least(lambda steps: steps == works or self._works(number.after(steps)), 1, number.steps)
+
+    def _placed(self, remedy: Remedy) -> Remedy:
+        """Return a lower request of one pod with the nodes that then take it, and other remedies as they are."""
+        if remedy.change == LOWER_REQUEST and self.question.needed == 1:
+            nodes = accepting(applied(self.question, remedy))
+            remedy.message += f" (fits on {some(nodes)})" if nodes else ""
+        return remedy
 
     def _dropped(self, cluster: Cluster) -> Iterator[Remedy]:
         known = {
-            (remedy.arguments["workload"], remedy.arguments["constraint"]) for remedy in self.remedies if remedy.change == "raiseMaxSkew"
+            (remedy.arguments.get("workload"), remedy.arguments["constraint"])
+            for remedy in self.remedies
+            if "constraint" in remedy.arguments
         }
         joint_done: set[str] = set()
         for idea in ideas(cluster):
@@ -194,7 +223,10 @@ class _RemedyQuery:
 
     def _pairs(self, cluster: Cluster) -> None:
         """Find pairs of relaxations of which at least one touches the cause."""
-        listed = [*_raises(cluster), *(idea for idea in ideas(cluster) if ";" not in idea.remedy.arguments.get("workload", ""))]
+        nodes = (itertools.islice(kind.node_changes(cluster), self.limit) for kind in scheduling_rules.ALL)
+        corrections = (kind.corrections(cluster) for kind in scheduling_rules.ALL)
+        lone = (idea for idea in ideas(cluster) if ";" not in idea.remedy.arguments.get("workload", ""))
+        listed = [*_raises(cluster), *itertools.chain(*nodes, *corrections), *lone]
         pairs = sorted(itertools.combinations(range(len(listed)), 2), key=lambda p: (listed[p[0]].size + listed[p[1]].size, p))
         for a, b in pairs:
             if not self.clock.remaining() or len(self.remedies) >= self.limit:
@@ -208,12 +240,12 @@ class _RemedyQuery:
 
 def _raises(cluster: Cluster) -> list[Idea]:
     """Return the increase of each number of a rule by 1."""
-    return [Idea(kind.name, 0, number.remedy(number.value + 1)) for kind in scheduling_rules.ALL for number in kind.raises(cluster)]
+    return [Idea(kind.name, 0, number.after(1)) for kind in scheduling_rules.ALL for number in kind.raises(cluster)]
 
 
-def _remedy(number: Number, change: int, *, sure: bool, unproved: str) -> Remedy:
+def _remedy(number: Number, steps: int, *, sure: bool, unproved: str) -> Remedy:
     """Return the remedy that changes a number. If a smaller change might do, argument ``unproved`` says so."""
-    remedy = number.remedy(number.value + change)
+    remedy = number.after(steps)
     if not sure:
         remedy.arguments[unproved] = "unproved"
     return remedy
@@ -225,8 +257,17 @@ def _same(first: Idea, second: Idea) -> bool:
     return "constraint" in one and one["constraint"] == two.get("constraint") and one.get("workload") == two.get("workload")
 
 
-def _lost(remedy: Remedy) -> tuple[int, str]:
-    return int(remedy.arguments["from"]) - int(remedy.arguments["to"]), remedy.message
+def _lost(remedy: Remedy) -> tuple[bool, int, str]:
+    """Return the key by which fewer pods are sorted. Lower amounts of resources come after them."""
+    request = remedy.change == LOWER_REQUEST
+    return request, 0 if request else int(remedy.arguments["from"]) - int(remedy.arguments["to"]), remedy.message
+
+
+def accepting(question: PlacementQuestion) -> list[str]:
+    """Return the nodes that accept the first pod of a question."""
+    cluster = question.cluster()
+    rejected = np.logical_or.reduce([rule.rejects(0) for rule in scheduling_rules.build(cluster)])
+    return [cluster.nodes.names[n] for n in np.flatnonzero(~rejected).tolist()]
 
 
 def together(remedies: Sequence[Remedy]) -> Remedy:

@@ -6,13 +6,14 @@ Topics are claims (``namespace/name``), names of CSI drivers, and those of :mod:
 from __future__ import annotations
 
 from kubestow.models.cluster.volumes import VolumeClaim
-from kubestow.solver.rules.base import Rule, StaticRule
+from kubestow.solver.rules.base import StaticRule
 from kubestow.solver.rules.facts import FactPart
 from kubestow.solver.rules.volumes.claims import Driver, VolumeTopic
+from kubestow.solver.rules.volumes.remedies import ClaimRemedies, missing_claim, missing_class
 from kubestow.solver.rules.wording import listed
 
 
-class _VolumeWords(Rule):
+class _VolumeWords(ClaimRemedies):
     """Facts about claims, volumes and drivers."""
 
     def sentence(self, part: FactPart) -> str:
@@ -29,7 +30,9 @@ class _VolumeWords(Rule):
             return f"nodes attach a limited number of volumes of {key}, which {part.pods} mount{full}"
         claim = self.cluster.volumes.claim(key)
         part.fact.object = f"PersistentVolumeClaim {key}"
-        return f"claim {key} does not exist" if claim.missing else self._of_claim(claim, part)
+        if claim.missing:
+            return missing_claim(self.cluster.snapshot, key)
+        return "; ".join(filter(None, (self._of_claim(claim, part), missing_class(self.cluster.snapshot, key))))
 
     def _of_claim(self, claim: VolumeClaim, part: FactPart) -> str:
         """Return the sentence on an existing claim."""
