@@ -234,7 +234,7 @@ def test_volumes() -> None:
     found = cause([*zones, *claims("ReadWriteMany", "z2"), mounting("p", selector={"zone": "z1"})])
     assert names(found) == ["NodeAffinity", "VolumeBinding"]
     assert found.facts[1].object == "PersistentVolumeClaim default/data"
-    assert found.facts[1].message == "the volume of claim default/data leaves 1 of 2 nodes"
+    assert found.facts[1].message == "PersistentVolume pv (claim default/data) can be used only where zone=z2: that leaves 1 of 2 nodes (b)"
     found = cause([*zones, *claims("ReadWriteOncePod"), mounting("p", owner="Job/j"), mounting("q", owner="Job/j")])
     assert names(found) == ["VolumeRestrictions"]
     assert found.facts[0].message == "claim default/data is ReadWriteOncePod and mounted by the 2 pods of default/j"
