@@ -22,10 +22,11 @@ from kubestow.solver.rules.batch_limits import BatchLimits
 from kubestow.solver.rules.volumes.binding import bind_claims
 from kubestow.solver.rules.volumes.claims import Driver, InstalledDrivers, VolumeChoices, attach_limits, claims_of, out_of_reach
 from kubestow.solver.rules.volumes.encoding import Pair, encode_binding, encode_limit
+from kubestow.solver.rules.volumes.remedies import BindingRemedies, ZoneRemedies
 from kubestow.solver.rules.volumes.words import MORE_OF_BINDING, BindingWords, LimitWords, RestrictionWords, ZoneWords
 
 
-class VolumeBinding(BindingWords):
+class VolumeBinding(BindingRemedies, BindingWords):
     """Bound volumes must be reachable. Unbound WaitForFirstConsumer claims need a reachable volume, or permission to provision one.
 
     In a batch, each static volume serves one claim (the smallest that fits, as in the scheduler), and all
@@ -101,7 +102,7 @@ class VolumeBinding(BindingWords):
         encode_binding(encoding)
 
 
-class VolumeZone(ZoneWords):
+class VolumeZone(ZoneRemedies, ZoneWords):
     """The zone and region labels of a bound volume must match the node's."""
 
     name = "VolumeZone"

@@ -1,0 +1,189 @@
+"""The remedies for VolumeBinding: another claim, a smaller claim, a class without allowed topologies, a node where a volume is."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.volumes import ZONE_KEYS, VolumeClaim
+from kubestow.models.documents.placement import Remedy
+from kubestow.models.edits import nodes as edits
+from kubestow.models.kube import quantity
+from kubestow.models.kube.objects import NodeSelector, PersistentVolumeClaimSpec, Pod, VolumeResources
+from kubestow.models.kube.pod_spec import SELECTED_NODE, named_claims
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.ownership import name
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.remedies import Arguments, Idea, PodEdit, templates, with_spec
+from kubestow.solver.rules.volumes.claim_words import fitting_volumes, storage_class
+from kubestow.solver.rules.volumes.claims import claims_of
+
+#: Least similarity of the names of two claims, in percent, at which one may be a typing error for the other.
+_MIN_SIMILAR_PERCENT = 70
+#: Maximum number of similar claims, and of nodes to copy, that are tried for a claim.
+_MAX_TRIALS = 2
+_change = msgspec.structs.replace
+
+
+def _mounted(pod: Pod, arguments: Arguments) -> Pod:
+    """Return the pod with another claim in its volumes."""
+    volumes = []
+    for volume in pod.spec.volumes or ():
+        source = volume.persistentVolumeClaim
+        if source is not None and source.claimName == arguments["from"]:
+            volume = _change(volume, persistentVolumeClaim=_change(source, claimName=arguments["to"]))
+        volumes.append(volume)
+    return with_spec(pod, volumes=volumes)
+
+
+def _smaller(snapshot: Snapshot, _: Collection[int], arguments: Arguments) -> Snapshot:
+    """Return the snapshot with a smaller request of a claim."""
+    claim = snapshot.persistent_volume_claims[arguments["claim"]]
+    resources = VolumeResources({"storage": arguments["to"]})
+    smaller = _change(claim, spec=_change(claim.spec or PersistentVolumeClaimSpec(), resources=resources))
+    return replace(snapshot, persistent_volume_claims={**snapshot.persistent_volume_claims, arguments["claim"]: smaller})
+
+
+def _anywhere(snapshot: Snapshot, _: Collection[int], arguments: Arguments) -> Snapshot:
+    """Return the snapshot with a StorageClass that provisions everywhere."""
+    wide = _change(snapshot.storage_classes[arguments["class"]], allowedTopologies=None)
+    return replace(snapshot, storage_classes={**snapshot.storage_classes, arguments["class"]: wide})
+
+
+def _unselected(snapshot: Snapshot, _: Collection[int], arguments: Arguments) -> Snapshot:
+    """Return the snapshot with a claim that has no selected node."""
+    claim = snapshot.persistent_volume_claims[arguments["claim"]]
+    annotations = {key: value for key, value in (claim.metadata.annotations or {}).items() if key != SELECTED_NODE}
+    free = _change(claim, metadata=_change(claim.metadata, annotations=annotations or None))
+    return replace(snapshot, persistent_volume_claims={**snapshot.persistent_volume_claims, arguments["claim"]: free})
+
+
+def _node_in_domain(snapshot: Snapshot, _: Collection[int], arguments: Arguments) -> Snapshot:
+    """Return the snapshot with a copy of a node that has other labels."""
+    changed = snapshot.copy()
+    like = next(node for node in snapshot.nodes if node.metadata.name == arguments["like"])
+    (added,) = edits.add(changed, snapshot, like, 1)
+    labels = dict(label.split("=", 1) for label in arguments["labels"].split(","))
+    changed.nodes = [
+        _change(node, metadata=_change(node.metadata, labels={**(node.metadata.labels or {}), **labels}))
+        if node.metadata.name == added
+        else node
+        for node in changed.nodes
+    ]
+    return changed
+
+
+class BindingRemedies(Rule):
+    """Changes of claims and classes, and nodes where a volume is or can be created."""
+
+    pod_changes = {"mountClaim": PodEdit(_mounted, new_pods_only=True)}
+    snapshot_changes = {
+        "lowerClaimRequest": _smaller,
+        "dropAllowedTopologies": _anywhere,
+        "clearSelectedNode": _unselected,
+        "addNodeInDomain": _node_in_domain,
+    }
+
+    @classmethod
+    def ideas(cls, cluster: Cluster) -> Iterator[Idea]:
+        for remedy in _other_claims(cluster):
+            yield Idea(cls.name, 1, remedy)
+        claims = {claim.key: claim for g in range(cluster.n_classes) for claim in claims_of(cluster, g)}
+        for claim in claims.values():
+            for size, remedy in _of_claim(cluster, claim):
+                yield Idea(cls.name, size, remedy)
+        for remedy in _new_nodes(cluster, lambda claim: not claim.binding.any()):
+            yield Idea(cls.name, 2, remedy)
+
+
+class ZoneRemedies(Rule):
+    """Nodes in the zone of a volume."""
+
+    @classmethod
+    def ideas(cls, cluster: Cluster) -> Iterator[Idea]:
+        for remedy in _new_nodes(cluster, lambda claim: bool(claim.binding.any()) and not claim.zone.any()):
+            yield Idea(cls.name, 2, remedy)
+
+
+def _other_claims(cluster: Cluster) -> Iterator[Remedy]:
+    """Yield claims with a similar name instead of those that do not exist."""
+    claims = cluster.snapshot.persistent_volume_claims
+    for owner, pod in templates(cluster):
+        namespace = pod.metadata.namespace or "default"
+        for key in dict.fromkeys(named_claims(pod)):
+            if key not in claims:
+                wrong = key.partition("/")[2]
+                known = [own for space, _, own in (each.partition("/") for each in claims) if space == namespace]
+                for near in difflib.get_close_matches(wrong, known, n=_MAX_TRIALS, cutoff=_MIN_SIMILAR_PERCENT / 100):
+                    arguments = {"workload": owner, "from": wrong, "to": near}
+                    yield Remedy("mountClaim", f"mount claim {near} instead of {wrong} in {name(owner)}", arguments)
+
+
+def _of_claim(cluster: Cluster, claim: VolumeClaim) -> Iterator[tuple[int, Remedy]]:
+    """Yield the changes of a claim that waits for its first consumer, or of its class, each with a size of the loss."""
+    raw = cluster.snapshot.persistent_volume_claims.get(claim.key)
+    if not claim.delayed or raw is None or raw.spec is None:
+        return
+    selected = (raw.metadata.annotations or {}).get(SELECTED_NODE)
+    if selected is not None:
+        words = f"remove the annotation {SELECTED_NODE}={selected} from claim {claim.key}"
+        yield 1, Remedy("clearSelectedNode", words, {"claim": claim.key, "node": selected})
+    most = max(fitting_volumes(cluster.snapshot, raw.spec), default=0)
+    if 0 < most < claim.size:
+        asked, less = quantity.format_bytes(claim.size), quantity.format_bytes(most)
+        arguments = {"claim": claim.key, "from": str(claim.size), "to": str(most)}
+        yield 3, Remedy("lowerClaimRequest", f"request {less} instead of {asked} in claim {claim.key} (create it again)", arguments)
+    storage = storage_class(cluster.snapshot, raw.spec)
+    if storage is not None and storage.allowedTopologies and claim.provision is not None:
+        words = f"drop allowedTopologies from StorageClass {storage.metadata.name} (create it again)"
+        yield 6, Remedy("dropAllowedTopologies", words, {"class": storage.metadata.name or ""})
+
+
+def _new_nodes(cluster: Cluster, nowhere: Callable[[VolumeClaim], bool]) -> Iterator[Remedy]:
+    """Yield copies of nodes with the labels that the volumes of pods require.
+
+    Args:
+        nowhere: Returns True if a rule admits pods with a claim on no node.
+    """
+    tried: set[tuple[str, str]] = set()
+    for g in range(cluster.n_classes):
+        required = [labels for claim in claims_of(cluster, g) if nowhere(claim) and (labels := _labels(cluster, claim))]
+        wanted: dict[str, str] = {}
+        if not required or any(wanted.setdefault(key, value) != value for labels in required for key, value in labels.items()):
+            continue
+        text = ",".join(f"{key}={value}" for key, value in sorted(wanted.items()))
+        large = np.flatnonzero((cluster.allocatable >= cluster.demand[g]).all(axis=1)).tolist()
+        sizes = {tuple(cluster.allocatable[n].tolist()): n for n in reversed(large)}
+        for _, n in sorted(sizes.items())[:_MAX_TRIALS]:
+            like = cluster.nodes.names[n]
+            if (like, text) not in tried:
+                tried.add((like, text))
+                yield Remedy("addNodeInDomain", f"add 1 node like {like} with {text.replace(',', ', ')}", {"like": like, "labels": text})
+
+
+def _labels(cluster: Cluster, claim: VolumeClaim) -> dict[str, str]:
+    """Return labels of a node that the volume of a claim accepts; empty if a new node cannot have them."""
+    snapshot = cluster.snapshot
+    raw = snapshot.persistent_volume_claims.get(claim.key)
+    spec = raw.spec if raw is not None else None
+    labels: dict[str, str] = {}
+    if spec is not None and spec.volumeName in snapshot.persistent_volumes:
+        volume = snapshot.persistent_volumes[spec.volumeName]
+        labels = {key: value.split("__")[0] for key, value in (volume.metadata.labels or {}).items() if key in ZONE_KEYS}
+        affinity = volume.spec.nodeAffinity if volume.spec is not None else None
+        labels |= _of_selector(affinity.required) if affinity is not None and affinity.required is not None else {}
+    elif spec is not None and claim.delayed and claim.provision is not None and (storage := storage_class(snapshot, spec)) is not None:
+        expressions = (e for term in (storage.allowedTopologies or [])[:1] for e in term.matchLabelExpressions or ())
+        labels = {each.key: each.values[0] for each in expressions if each.values}
+    return {} if edits.HOSTNAME in labels else labels
+
+
+def _of_selector(selector: NodeSelector) -> dict[str, str]:
+    """Return the first value of each label that the first alternative of a selector requires."""
+    terms = selector.nodeSelectorTerms or []
+    return {r.key: r.values[0] for term in terms[:1] for r in term.matchExpressions or () if r.operator == "In" and r.values}
