@@ -34,7 +34,7 @@ _EVICTION_TIME_FRACTION = 0.4
 #: Fraction of the whole time for fewer pods, each for replicas and for members of a gang.
 _FEWER_PODS_TIME_FRACTION = 0.2
 #: Kinds of remedies that add nodes. For pods tied to their data, moving other pods away is tried, too.
-_MORE_NODES = frozenset({"addNodes", "buyNodes", "addNodeInDomain"})
+_MORE_NODES = frozenset({"addNodes", "buyNodes"})
 
 
 def find_remedies(

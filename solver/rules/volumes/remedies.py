@@ -12,7 +12,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.cluster.volumes import ZONE_KEYS, VolumeClaim
 from kubestow.models.documents.placement import Remedy
-from kubestow.models.edits import nodes as edits
+from kubestow.models.edits.nodes import HOSTNAME
 from kubestow.models.kube import quantity
 from kubestow.models.kube.objects import NodeSelector, PersistentVolumeClaimSpec, Pod, VolumeResources
 from kubestow.models.kube.pod_spec import SELECTED_NODE, named_claims
@@ -63,21 +63,6 @@ def _unselected(snapshot: Snapshot, _: Collection[int], arguments: Arguments) ->
     return replace(snapshot, persistent_volume_claims={**snapshot.persistent_volume_claims, arguments["claim"]: free})
 
 
-def _node_in_domain(snapshot: Snapshot, _: Collection[int], arguments: Arguments) -> Snapshot:
-    """Return the snapshot with a copy of a node that has other labels."""
-    changed = snapshot.copy()
-    like = next(node for node in snapshot.nodes if node.metadata.name == arguments["like"])
-    (added,) = edits.add(changed, snapshot, like, 1)
-    labels = dict(label.split("=", 1) for label in arguments["labels"].split(","))
-    changed.nodes = [
-        _change(node, metadata=_change(node.metadata, labels={**(node.metadata.labels or {}), **labels}))
-        if node.metadata.name == added
-        else node
-        for node in changed.nodes
-    ]
-    return changed
-
-
 class BindingRemedies(Rule):
     """Changes of claims and classes, and nodes where a volume is or can be created."""
 
@@ -86,7 +71,6 @@ class BindingRemedies(Rule):
         "lowerClaimRequest": _smaller,
         "dropAllowedTopologies": _anywhere,
         "clearSelectedNode": _unselected,
-        "addNodeInDomain": _node_in_domain,
     }
 
     @classmethod
@@ -163,7 +147,8 @@ def _new_nodes(cluster: Cluster, nowhere: Callable[[VolumeClaim], bool]) -> Iter
             like = cluster.nodes.names[n]
             if (like, text) not in tried:
                 tried.add((like, text))
-                yield Remedy("addNodeInDomain", f"add 1 node like {like} with {text.replace(',', ', ')}", {"like": like, "labels": text})
+                message = f"add 1 node like {like} with {text.replace(',', ', ')}"
+                yield Remedy("addNodes", message, {"count": "1", "like": like, "labels": text}, ["--add-nodes", f"1:{like},{text}"])
 
 
 def _labels(cluster: Cluster, claim: VolumeClaim) -> dict[str, str]:
@@ -180,7 +165,7 @@ def _labels(cluster: Cluster, claim: VolumeClaim) -> dict[str, str]:
     elif spec is not None and claim.delayed and claim.provision is not None and (storage := storage_class(snapshot, spec)) is not None:
         expressions = (e for term in (storage.allowedTopologies or [])[:1] for e in term.matchLabelExpressions or ())
         labels = {each.key: each.values[0] for each in expressions if each.values}
-    return {} if edits.HOSTNAME in labels else labels
+    return {} if HOSTNAME in labels else labels
 
 
 def _of_selector(selector: NodeSelector) -> dict[str, str]:
