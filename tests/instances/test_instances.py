@@ -164,6 +164,7 @@ TABLE: dict[str, Row] = {
     "pending/capacity.yaml": Row(unplaced={"db-0": "NodeResourcesFit"}),
     "pending/devices.yaml": Row(unplaced={"train": "DynamicResources"}),
     "pending/numa.yaml": Row(unplaced={"solver": "NodeResourceTopologyMatch"}),
+    "pending/volume-class-misspelt.yaml": Row(unplaced={"db-0": "VolumeBinding"}),
     "pending/volume-class-without-volumes.yaml": Row(unplaced={"db-0": "VolumeBinding"}),
     "pending/volume-claim-immediate.yaml": Row(unplaced={"db-0": "VolumeBinding"}),
     "pending/volume-claim-lost.yaml": Row(unplaced={"db-0": "VolumeBinding"}),

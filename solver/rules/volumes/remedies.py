@@ -1,9 +1,9 @@
-"""The remedies for VolumeBinding: another claim, a smaller claim, a class without allowed topologies, a node where a volume is."""
+"""The remedies for VolumeBinding and VolumeZone: other claims, smaller ones, other classes, and nodes where a volume is."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
 import msgspec
@@ -23,9 +23,9 @@ from kubestow.solver.rules.remedies import Arguments, Idea, PodEdit, templates, 
 from kubestow.solver.rules.volumes.claim_words import fitting_volumes, storage_class
 from kubestow.solver.rules.volumes.claims import claims_of
 
-#: Least similarity of the names of two claims, in percent, at which one may be a typing error for the other.
+#: Least similarity of two names, in percent, at which one may be a typing error for the other.
 _MIN_SIMILAR_PERCENT = 70
-#: Maximum number of similar claims, and of nodes to copy, that are tried for a claim.
+#: Maximum number of similar names, and of nodes to copy, that are tried for a claim.
 _MAX_TRIALS = 2
 _change = msgspec.structs.replace
 
@@ -49,6 +49,13 @@ def _smaller(snapshot: Snapshot, _: Collection[int], arguments: Arguments) -> Sn
     return replace(snapshot, persistent_volume_claims={**snapshot.persistent_volume_claims, arguments["claim"]: smaller})
 
 
+def _of_class(snapshot: Snapshot, _: Collection[int], arguments: Arguments) -> Snapshot:
+    """Return the snapshot with a claim of another StorageClass."""
+    claim = snapshot.persistent_volume_claims[arguments["claim"]]
+    other = _change(claim, spec=_change(claim.spec or PersistentVolumeClaimSpec(), storageClassName=arguments["to"]))
+    return replace(snapshot, persistent_volume_claims={**snapshot.persistent_volume_claims, arguments["claim"]: other})
+
+
 def _anywhere(snapshot: Snapshot, _: Collection[int], arguments: Arguments) -> Snapshot:
     """Return the snapshot with a StorageClass that provisions everywhere."""
     wide = _change(snapshot.storage_classes[arguments["class"]], allowedTopologies=None)
@@ -69,6 +76,7 @@ class BindingRemedies(Rule):
     pod_changes = {"mountClaim": PodEdit(_mounted, new_pods_only=True)}
     snapshot_changes = {
         "lowerClaimRequest": _smaller,
+        "changeStorageClass": _of_class,
         "dropAllowedTopologies": _anywhere,
         "clearSelectedNode": _unselected,
     }
@@ -94,6 +102,11 @@ class ZoneRemedies(Rule):
             yield Idea(cls.name, 2, remedy)
 
 
+def _similar(name: str, known: Iterable[str]) -> list[str]:
+    """Return the names that may have been meant, the most similar first."""
+    return difflib.get_close_matches(name, sorted(known), n=_MAX_TRIALS, cutoff=_MIN_SIMILAR_PERCENT / 100)
+
+
 def _other_claims(cluster: Cluster) -> Iterator[Remedy]:
     """Yield claims with a similar name instead of those that do not exist."""
     claims = cluster.snapshot.persistent_volume_claims
@@ -103,15 +116,21 @@ def _other_claims(cluster: Cluster) -> Iterator[Remedy]:
             if key not in claims:
                 wrong = key.partition("/")[2]
                 known = [own for space, _, own in (each.partition("/") for each in claims) if space == namespace]
-                for near in difflib.get_close_matches(wrong, known, n=_MAX_TRIALS, cutoff=_MIN_SIMILAR_PERCENT / 100):
+                for near in _similar(wrong, known):
                     arguments = {"workload": owner, "from": wrong, "to": near}
                     yield Remedy("mountClaim", f"mount claim {near} instead of {wrong} in {name(owner)}", arguments)
 
 
 def _of_claim(cluster: Cluster, claim: VolumeClaim) -> Iterator[tuple[int, Remedy]]:
-    """Yield the changes of a claim that waits for its first consumer, or of its class, each with a size of the loss."""
+    """Yield the changes of an unbound claim, or of its class, each with a size of the loss."""
     raw = cluster.snapshot.persistent_volume_claims.get(claim.key)
-    if not claim.delayed or raw is None or raw.spec is None:
+    if raw is None or raw.spec is None or raw.spec.volumeName:
+        return
+    wrong, classes = raw.spec.storageClassName, cluster.snapshot.storage_classes
+    for near in _similar(wrong, classes) if wrong and wrong not in classes else ():
+        words = f"use StorageClass {near} instead of {wrong} in claim {claim.key} (create it again)"
+        yield 1, Remedy("changeStorageClass", words, {"claim": claim.key, "from": wrong or "", "to": near})
+    if not claim.delayed:
         return
     selected = (raw.metadata.annotations or {}).get(SELECTED_NODE)
     if selected is not None:

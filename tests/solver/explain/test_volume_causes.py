@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from kubestow.models.catalogue.catalogue import read as read_catalogue
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import load
 from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
-from kubestow.solver.explain.remedy.apply import applied
+from kubestow.solver.explain.remedy.apply import applied, with_nodes
 from kubestow.solver.explain.remedy.search import find_remedies
+from tests import tiny
 from tests.solver.explain.questions import within
+from tests.solver.explain.remedy.test_search import unit
+from tests.tiers import seeds
 
 PENDING = Path(__file__).resolve().parents[3] / "instances" / "pending"
 
@@ -64,6 +69,13 @@ TABLE = {
     ),
     "volume-local-access-mode": Row(
         {"VolumeBinding": "claim default/shared: no free volume of class local has access mode ReadWriteMany (lv-a)"}
+    ),
+    "volume-class-misspelt": Row(
+        {
+            "VolumeBinding": "claim default/db-0-data is not bound, and its StorageClass openebs-devices does not exist; did you mean "
+            "openebs-device?; kube-scheduler does nothing until it is bound"
+        },
+        ("use StorageClass openebs-device instead of openebs-devices in claim default/db-0-data (create it again)",),
     ),
     "volume-class-without-volumes": Row(
         {"VolumeBinding": "claim default/db-0-data needs a PersistentVolume of class local, and there is none"}
@@ -145,3 +157,28 @@ def test_nodes_of_another_zone_are_not_offered_for_a_volume() -> None:
     assert [remedy.options for remedy in find_remedies(question("volume-zone-full"), [], within(20.0)) if remedy.change == "addNodes"] == [
         ["--add-nodes", "1:b1"]
     ]
+
+
+def test_a_node_of_a_catalogue_is_bought_in_the_zone_of_a_volume() -> None:
+    catalogue = read_catalogue(str(PENDING.parent / "catalogue.yaml"))
+    asked = replace(question("volume-zone-without-nodes"), catalogue=catalogue)
+    offered = find_remedies(asked, ["VolumeBinding"], within(20.0))
+    assert [remedy.arguments["zone"] for remedy in offered if remedy.change == "buyNodes"] == ["c"]
+
+
+@pytest.mark.full
+@seeds(20, 300)
+def test_if_a_copy_of_a_node_helps_a_random_pod_one_is_offered(seeds: range) -> None:
+    helped = 0
+    for seed, kind in itertools.product(seeds, ("volumes", "mixed")):
+        asked = unit(tiny.snapshot(seed, kind, nodes=4, pods=4))
+        cause = minimal_cause(asked, within(20.0)) if asked.pods and asked.feasible(within(20.0)) is False else None
+        if cause is None:
+            continue
+        offered = find_remedies(asked, sorted({fact.rule for fact in cause.facts}), within(20.0), limit=30)
+        assert all(applied(asked, remedy).feasible(within(20.0)) for remedy in offered), (kind, seed)
+        copies = (with_nodes(asked, [f"1:{node.metadata.name}"]) for node in asked.snapshot.nodes)
+        if any(copy.feasible(within(20.0)) for copy in copies):
+            helped += 1
+            assert "addNodes" in {remedy.change for remedy in offered}, (kind, seed)
+    assert helped
