@@ -17,7 +17,7 @@ from kubestow.models.kube.pod_spec import NO_PROVISIONER, SELECTED_NODE, named_c
 from kubestow.models.kube.selectors import canonical, selector_matches
 from kubestow.models.kube.storage_objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.rules.wording import listed
+from kubestow.solver.rules.wording import MAX_NAMES, listed
 
 #: How each operator of a node selector is written, except In and NotIn.
 _OPERATORS = {"Exists": "{key}", "DoesNotExist": "!{key}", "Gt": "{key} > {values}", "Lt": "{key} < {values}"}
@@ -135,7 +135,9 @@ def _candidates(cluster: Cluster, claim: VolumeClaim, spec: PersistentVolumeClai
     """Return the volumes that an unbound claim can take."""
     storage = storage_class(cluster.snapshot, spec)
     several = "one of the volumes" if len(claim.volumes) > 1 else "the volume"
-    static = f"{several} {listed(_at(cluster, v) for v in claim.volumes)}" if claim.volumes else ""
+    shown = MAX_NAMES + 1  # the others are only counted
+    names = listed([*(_at(cluster, volume) for volume in claim.volumes[:shown]), *claim.volumes[shown:]])
+    static = f"{several} {names}" if claim.volumes else ""
     if storage is None or not _provisioned(storage):
         return static
     limits = [[(e.key, e.values or []) for e in term.matchLabelExpressions or ()] for term in storage.allowedTopologies or ()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import msgspec
@@ -14,7 +14,7 @@ from kubestow.models.cluster.volumes import ZONE_KEYS, VolumeClaim
 from kubestow.models.documents.placement import Remedy
 from kubestow.models.edits.nodes import HOSTNAME
 from kubestow.models.kube import quantity
-from kubestow.models.kube.objects import NodeSelector, PersistentVolumeClaimSpec, Pod, VolumeResources
+from kubestow.models.kube.objects import Node, NodeSelector, PersistentVolumeClaimSpec, Pod, VolumeResources
 from kubestow.models.kube.pod_spec import SELECTED_NODE, named_claims
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import name
@@ -27,6 +27,8 @@ from kubestow.solver.rules.volumes.claims import claims_of
 _MIN_SIMILAR_PERCENT = 70
 #: Maximum number of similar names, and of nodes to copy, that are tried for a claim.
 _MAX_TRIALS = 2
+#: End of the label keys of zones, such as ``topology.ebs.csi.aws.com/zone``.
+_ZONE = "/zone"
 _change = msgspec.structs.replace
 
 
@@ -159,15 +161,21 @@ def _new_nodes(cluster: Cluster, nowhere: Callable[[VolumeClaim], bool]) -> Iter
         wanted: dict[str, str] = {}
         if not required or any(wanted.setdefault(key, value) != value for labels in required for key, value in labels.items()):
             continue
-        text = ",".join(f"{key}={value}" for key, value in sorted(wanted.items()))
         large = np.flatnonzero((cluster.allocatable >= cluster.demand[g]).all(axis=1)).tolist()
         sizes = {tuple(cluster.allocatable[n].tolist()): n for n in reversed(large)}
         for _, n in sorted(sizes.items())[:_MAX_TRIALS]:
-            like = cluster.nodes.names[n]
+            labels = {**_other_zones(cluster.snapshot.nodes[n], wanted), **wanted}
+            like, text = cluster.nodes.names[n], ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
             if (like, text) not in tried:
                 tried.add((like, text))
                 message = f"add 1 node like {like} with {text.replace(',', ', ')}"
                 yield Remedy("addNodes", message, {"count": "1", "like": like, "labels": text}, ["--add-nodes", f"1:{like},{text}"])
+
+
+def _other_zones(node: Node, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return the zone labels of a node under other keys, with the zone of the wanted labels. A driver has a key of its own."""
+    zones = {value for key, value in wanted.items() if key.endswith(_ZONE)}
+    return dict.fromkeys((key for key in node.metadata.labels or {} if key.endswith(_ZONE)), zones.pop()) if len(zones) == 1 else {}
 
 
 def _labels(cluster: Cluster, claim: VolumeClaim) -> dict[str, str]:

@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kubestow.models.catalogue.catalogue import read as read_catalogue
+from kubestow.models.kube.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from kubestow.models.kube.storage_objects import VolumeNodeAffinity
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import load
 from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
@@ -164,6 +167,18 @@ def test_a_node_of_a_catalogue_is_bought_in_the_zone_of_a_volume() -> None:
     asked = replace(question("volume-zone-without-nodes"), catalogue=catalogue)
     offered = find_remedies(asked, ["VolumeBinding"], within(20.0))
     assert [remedy.arguments["zone"] for remedy in offered if remedy.change == "buyNodes"] == ["c"]
+
+
+def test_a_new_node_has_the_zone_of_a_volume_under_each_key() -> None:
+    asked = question("volume-zone-without-nodes")
+    key, snapshot = "topology.ebs.csi.aws.com/zone", asked.snapshot.copy()
+    volume = snapshot.persistent_volumes["pv-db"]
+    assert volume.spec is not None
+    term = NodeSelectorTerm([NodeSelectorRequirement(key, "In", ["c"])])
+    spec = structs.replace(volume.spec, nodeAffinity=VolumeNodeAffinity(NodeSelector([term])))
+    snapshot.persistent_volumes = {"pv-db": structs.replace(volume, spec=spec)}
+    (remedy,) = find_remedies(replace(asked, snapshot=snapshot), ["VolumeBinding"], within(20.0))
+    assert remedy.options == ["--add-nodes", f"1:a1,{key}=c,topology.kubernetes.io/zone=c"]
 
 
 @pytest.mark.full

@@ -41,6 +41,11 @@ def compiled(*objects: Object, mounts: Object | None = None) -> Cluster:
     return compile_cluster(snapshot, select(snapshot))
 
 
+def only_at(host: str) -> Object:
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [host]}
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+
+
 LOCAL = storage_class("local", "kubernetes.io/no-provisioner")
 
 
@@ -82,6 +87,11 @@ LOCAL = storage_class("local", "kubernetes.io/no-provisioner")
         (
             [claim(), storage_class("disk"), volume("v")],
             "claim default/data is not bound yet and needs the volume v, or a new volume",
+            False,
+        ),
+        (
+            [claim(), storage_class("disk"), *(volume(f"v{i}", nodeAffinity=only_at("b")) for i in range(6))],
+            "claim default/data is not bound yet and needs one of the volumes v0 (b), v1 (b), v2 (b) and 3 more, or a new volume",
             False,
         ),
         (
