@@ -229,6 +229,14 @@ def mounting(name: str, **more: Any) -> Object:
     return pod(name, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}], **more)
 
 
+def test_a_missing_object_comes_before_lack_of_room() -> None:
+    asking = {"resourceClaims": [{"name": "gpus", "resourceClaimName": "gone"}]}
+    for objects, rule in (([mounting("p", cpu="9")], "VolumeBinding"), ([pod("p", cpu="9", **asking)], "DynamicResources")):
+        found = cause([node("a"), *objects])
+        assert names(found) == [rule]
+        assert "does not exist" in found.facts[0].message
+
+
 def test_volumes() -> None:
     zones = [node("a", labels={"zone": "z1"}), node("b", labels={"zone": "z2"})]
     found = cause([*zones, *claims("ReadWriteMany", "z2"), mounting("p", selector={"zone": "z1"})])
