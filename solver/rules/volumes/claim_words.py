@@ -97,8 +97,10 @@ def _absent(cluster: Cluster, key: str) -> str:
     if users and all(key not in named_claims(pod) for pod in users):
         return " yet; the controller for ephemeral volumes creates it"
     namespace, _, name = key.partition("/")
-    known = (k.partition("/") for k in cluster.snapshot.persistent_volume_claims)
-    return did_you_mean(name, [own for space, _, own in known if space == namespace])
+    known = [each.partition("/") for each in cluster.snapshot.persistent_volume_claims]
+    near = did_you_mean(name, [own for space, _, own in known if space == namespace])
+    elsewhere = listed(sorted(space for space, _, own in known if own == name))
+    return near or (f" in this namespace, only in {elsewhere}" if elsewhere else "")
 
 
 # --- bound and immediate claims ---------------------------------------------------------------------------------------

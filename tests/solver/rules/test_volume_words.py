@@ -54,6 +54,7 @@ LOCAL = storage_class("local", "kubernetes.io/no-provisioner")
     [
         ([], "claim default/data does not exist", True),
         ([claim("date")], "claim default/data does not exist; did you mean date?", True),
+        ([claim(metadata={"namespace": "prod"})], "claim default/data does not exist in this namespace, only in prod", True),
         (
             [claim(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}), storage_class("disk")],
             "claim default/data is being deleted",
