@@ -23,6 +23,7 @@ _MIN_LETTERS: Final = 3
 #: A misspelling has one edit, and one more above each of these lengths.
 _MORE_EDITS_ABOVE_LETTERS: Final = (12, 24)
 _PUNCTUATION: Final = re.compile(r"[-_./]")
+_NUMBER: Final = re.compile(r"[-_.][0-9]+\Z")
 #: The parts of a name that count: numbers, also with a letter (1a), and a last part of one letter.
 _SERIES: Final = re.compile(r"[0-9]+[a-z]?\b|[-_.][a-z]\Z|[0-9]+")
 _SCALARS: Final[dict[type[inspect.Type], tuple[tuple[type, ...], str]]] = {
@@ -77,11 +78,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def nearest(word: str, known: Iterable[str], limit: int = 2) -> list[str]:
     """Return the known names of which a word is probably a misspelling, the closest first.
 
-    Names of one series (``zone-a`` and ``zone-b``, ``v100`` and ``v200``) are no misspellings of each other.
+    Names of one series (``zone-a`` and ``zone-b``, ``v100`` and ``v200``) are no misspellings of each other. A name without
+    the number of its series is one.
     """
     found = []
     for each in dict.fromkeys(known):
         edits = _edits(word, each)
+        if edits is None and each != word and len(word) >= _MIN_LETTERS and _NUMBER.sub("", each) == word:
+            edits = len(each)  # the number of a series is missing: web-data of web-data-0
         if edits is not None:
             found.append((edits, sorted(word) != sorted(each), word[:1] != each[:1], each))
     return [each for *_, each in sorted(found)[:limit]]

@@ -133,6 +133,10 @@ class ExplanationFaces(ABC):
         """Return the coarsest group of facts of this rule to which a topic belongs."""
         return topic[0] if isinstance(topic, tuple) else type(topic).__name__
 
+    def comes_first(self, topic: Hashable) -> bool:
+        """Return True if nothing else about the pods matters before this fact is changed, because an object is missing or not ready."""
+        return False
+
     def fact_keys(self, topic: Hashable) -> dict[str, bool]:
         """Return the topology keys of a fact, each True if all pods of the fact must be in one domain."""
         return {}

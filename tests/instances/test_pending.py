@@ -103,9 +103,9 @@ GALLERY = {
         (f"raise maxSkew over {ZONE} of default/web from 1 to 2", f"lower minDomains over {ZONE} of default/web from 3 to 2"),
     ),
     "claim-name-typo": Expected(
-        {"NodeVolumeLimits"},
-        ("mount claim default/web-data instead of default/web-dta in default/x",),
-        "claim default/web-dta does not exist: did you mean default/web-data (not bound)?",
+        {"VolumeBinding"},
+        ("mount claim web-data instead of web-dta in default/x",),
+        "claim default/web-dta does not exist: did you mean web-data (not bound)?",
     ),
     "affinity-label-typo": Expected(
         {"InterPodAffinity"},
@@ -125,8 +125,8 @@ GALLERY = {
     ),
     "storage-class-typo": Expected(
         {"VolumeBinding"},
-        ("create claim default/web-data with StorageClass standard instead of standrad",),
-        "StorageClass standrad does not exist: did you mean standard (0 claims)?",
+        ("use StorageClass standard instead of standrad in claim default/web-data (create it again)",),
+        "StorageClass standrad does not exist: did you mean standard (0 claims)?; kube-scheduler does nothing until it is bound",
     ),
 }
 

@@ -36,6 +36,8 @@ _ADD_NODES_TIME_FRACTION = 0.4
 _EVICTION_TIME_FRACTION = 0.4
 #: Fraction of the whole time for fewer pods, each for replicas and for members of a gang.
 _FEWER_PODS_TIME_FRACTION = 0.2
+#: Kinds of remedies that add nodes. For pods tied to their data, moving other pods away is tried, too.
+_MORE_NODES = frozenset({"addNodes", "buyNodes"})
 
 
 def find_remedies(
@@ -81,7 +83,8 @@ class _RemedyQuery:
                 self.remedies.append(remedy)
                 if len(self.remedies) >= self.limit:
                     return
-        if all(remedy.change == LOWER_REQUEST for remedy in self.remedies):
+        others = {remedy.change for remedy in self.remedies} - {LOWER_REQUEST}
+        if not others or (self._tied_to_data() and others <= _MORE_NODES):
             self.remedies += itertools.islice(self._moved(), 1)
         if not self.remedies:
             self._pairs(cluster)
@@ -89,6 +92,11 @@ class _RemedyQuery:
     def _touches(self, helped: Callable[[type[Rule]], bool]) -> bool:
         """Return True if the cause has a rule of this kind, or is unknown."""
         return not self.rules or any(kind.name in self.rules and helped(kind) for kind in scheduling_rules.ALL)
+
+    def _tied_to_data(self) -> bool:
+        """Return True if a rule of the cause keeps pods on the nodes that reach their data, so that room is needed there."""
+        faces = (scheduling_rules.PLAN_FACES.get(kind) for kind in scheduling_rules.ALL if kind.name in self.rules)
+        return any(face is not None and face.ties_to_data for face in faces)
 
     def _numbers(self, numbers: Callable[[type[Rule]], Iterator[Number]]) -> Iterator[Number]:
         """Yield the numbers of the rules that the cause has, of all rules if it is unknown."""

@@ -25,6 +25,7 @@ from tests.objects import Object, node, pod
         ("topology.kubernetes.io/zoen", ["topology.kubernetes.io/zone"], ["topology.kubernetes.io/zone"]),
         ("defualt-schedular", ["default-scheduler"], ["default-scheduler"]),
         ("ssd", ["ssd"], []),
+        ("web-data", ["web-data-0", "web-data-1", "web-dato", "web-data-old"], ["web-dato", "web-data-0"]),  # a number is missing
     ],
 )
 def test_nearest_names(word: str, known: list[str], meant: list[str]) -> None:
