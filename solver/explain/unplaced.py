@@ -17,7 +17,7 @@ from kubestow.solver.explain.conflict.order_conflict import order_cause
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.per_node import PodVerdict
 from kubestow.solver.explain.placed_pods import placed_in
-from kubestow.solver.explain.remedy.search import find_remedies
+from kubestow.solver.explain.remedy.search import search_remedies
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -166,18 +166,19 @@ def explain_left(
             continue
         cause.pods = [pod_key(snapshot.pods[i]) for i in entry.pods]
         cause.gang, cause.alone, cause.together = entry.gang, alone, entry.needed
-        cause.waysOut = remedied(question, cause, here, part(share * REMEDY_TIME_FRACTION))
+        add_remedies(question, cause, here, part(share * REMEDY_TIME_FRACTION))
         explained.append((entry, cause))
     return explained
 
 
-def remedied(question: PlacementQuestion, cause: doc.Cause, placed: Collection[str], context: RunContext) -> list[doc.Remedy]:
-    """Return the cheapest changes that help.
+def add_remedies(question: PlacementQuestion, cause: doc.Cause, placed: Collection[str], context: RunContext) -> None:
+    """Add the cheapest changes that help to a cause.
 
     Args:
         placed: Pods (namespace/name) that were placed in the same run. They do not run yet, so they cannot be
             evicted.
     """
-    remedies = find_remedies(question, sorted({fact.rule for fact in cause.facts}), context)
-    concerned = [[*remedy.arguments.get("pods", "").split(","), remedy.arguments.get("pod", "")] for remedy in remedies]
-    return [remedy for remedy, pods in zip(remedies, concerned, strict=True) if not any(pod in placed for pod in pods)]
+    search = search_remedies(question, sorted({fact.rule for fact in cause.facts}), context)
+    concerned = ({*remedy.arguments.get("pods", "").split(","), remedy.arguments.get("pod", "")} for remedy in search.remedies)
+    cause.waysOut = [remedy for remedy, pods in zip(search.remedies, concerned, strict=True) if pods.isdisjoint(placed)]
+    cause.untried = search.untried

@@ -6,7 +6,7 @@ Changes are tried in order of cost for an operator, by rank, then by size: docs/
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,7 +26,7 @@ from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.remedies import LOWER_REQUEST, Idea, Number
 from kubestow.solver.runtime.run_context import RunContext
 
-__all__ = ["applied", "find_remedies"]
+__all__ = ["applied", "find_remedies", "search_remedies"]
 
 #: Fraction of the whole time for one query.
 _QUERY_TIME_FRACTION = 0.1
@@ -36,6 +36,8 @@ _ADD_NODES_TIME_FRACTION = 0.4
 _EVICTION_TIME_FRACTION = 0.4
 #: Fraction of the whole time for fewer pods, each for replicas and for members of a gang.
 _FEWER_PODS_TIME_FRACTION = 0.2
+#: Maximum number of running pods that are tried, one after another, for a move.
+_MAX_MOVES = 20
 #: Kinds of remedies that add nodes. For pods tied to their data, moving other pods away is tried, too.
 _MORE_NODES = frozenset({"addNodes", "buyNodes"})
 
@@ -58,36 +60,67 @@ def find_remedies(
         context: Its deadline is for all queries. Changes that are not decided within the fraction of one
             query are left out.
     """
-    clock = TimeSlices(context, context.deadline.remaining())
-    search = _RemedyQuery(question, frozenset(rules), clock, limit)
+    return search_remedies(question, rules, context, limit=limit).remedies
+
+
+def search_remedies(question: PlacementQuestion, rules: Collection[str], context: RunContext, *, limit: int = 5) -> RemedySearch:
+    """Return the changes of :func:`find_remedies`, and the kinds of changes of which not all were tried."""
+    search = RemedySearch(question, frozenset(rules), TimeSlices(context, context.deadline.remaining()), limit)
     search.run()
-    return search.remedies[:limit]
+    del search.remedies[limit:]
+    return search
 
 
 @dataclass
-class _RemedyQuery:
+class RemedySearch:
+    """A search for remedies.
+
+    Attributes:
+        remedies: The changes that work, the cheapest first.
+        untried: Kinds of changes of which not all were tried, and none works, because the time or a limit was reached.
+    """
+
     question: PlacementQuestion
     rules: frozenset[str]
     clock: TimeSlices
     limit: int
     remedies: list[Remedy] = field(default_factory=list)
+    untried: list[str] = field(default_factory=list)
 
     def run(self) -> None:
         cluster = self.question.cluster()
         if not cluster.n_nodes:
-            self.remedies += self._bought()
+            self._stage("more nodes", self._bought())
         if not cluster.n_nodes or not cluster.n_classes:
             return
-        for stage in (self._corrected, self._nudged, self._restored, self._grown, self._freed, self._fewer, self._raised, self._dropped):
-            for remedy in stage(cluster):
-                self.remedies.append(remedy)
-                if len(self.remedies) >= self.limit:
-                    return
+        for kind, stage in (
+            ("corrections", self._corrected),
+            ("larger quotas", self._nudged),
+            ("changes of nodes", self._restored),
+            ("more nodes", self._grown),
+            ("evictions", self._freed),
+            ("fewer pods and smaller requests", self._fewer),
+            ("a larger maxSkew", self._raised),
+            ("rules dropped", self._dropped),
+        ):
+            if self._stage(kind, stage(cluster)):
+                return
         others = {remedy.change for remedy in self.remedies} - {LOWER_REQUEST}
         if not others or (self._tied_to_data() and others <= _MORE_NODES):
-            self.remedies += itertools.islice(self._moved(), 1)
+            self._stage("moves of running pods", self._moved())
         if not self.remedies:
-            self._pairs(cluster)
+            self._stage("two changes together", self._pairs(cluster))
+
+    def _stage(self, kind: str, found: Iterable[Remedy]) -> bool:
+        """Collect the remedies of a kind, and note the kind if queries stay open and none works. Return True if the limit is reached."""
+        opened, known = self.clock.open_queries, len(self.remedies)
+        for remedy in found:
+            self.remedies.append(remedy)
+            if len(self.remedies) >= self.limit:
+                return True
+        if self.clock.open_queries > opened and len(self.remedies) == known:
+            self.untried.append(kind)
+        return False
 
     def _touches(self, helped: Callable[[type[Rule]], bool]) -> bool:
         """Return True if the cause has a rule of this kind, or is unknown."""
@@ -105,6 +138,20 @@ class _RemedyQuery:
     def _works(self, remedy: Remedy) -> bool | None:
         return self.clock.ask(applied(self.question, remedy), _QUERY_TIME_FRACTION)
 
+    def _first(self, remedies: Iterable[Remedy], limit: int | None = None) -> Iterator[Remedy]:
+        """Yield the first remedy that works.
+
+        Args:
+            limit: Maximum number to try; None for that of all remedies.
+        """
+        for tried, remedy in enumerate(remedies):
+            if tried == (limit or self.limit):
+                self.clock.leave_open()
+                return
+            if self._works(remedy):
+                yield remedy
+                return
+
     def _corrected(self, cluster: Cluster) -> Iterator[Remedy]:
         """Yield corrections of what the pods ask for by mistake."""
         distinct = {idea.remedy.message: idea.remedy for idea in self._ideas(lambda kind: kind.corrections(cluster))}
@@ -116,10 +163,10 @@ class _RemedyQuery:
         open_otherwise = add_nodes.OpenOtherwise(cluster)
         for idea in self._ideas(lambda kind: kind.node_changes(cluster)):
             kinds = tried.setdefault(idea.remedy.change, [])
-            if len(kinds) < self.limit and open_otherwise.concerns(idea):
+            if open_otherwise.concerns(idea):
                 kinds.append(idea)
         for kinds in tried.values():
-            yield from itertools.islice((idea.remedy for idea in kinds if self._works(idea.remedy)), 1)
+            yield from self._first(idea.remedy for idea in kinds)
 
     def _ideas(self, of: Callable[[type[Rule]], Iterator[Idea]]) -> Iterator[Idea]:
         """Yield the ideas of the rules that the cause has, of all rules if it is unknown."""
@@ -137,10 +184,7 @@ class _RemedyQuery:
 
     def _grown(self, cluster: Cluster) -> Iterator[Remedy]:
         if self._touches(lambda kind: kind.helped_by_new_nodes or kind.helped_by_uncordoning):
-            for remedy in itertools.islice(add_nodes.uncordoned(cluster), self.limit):
-                if self._works(remedy):
-                    yield remedy
-                    break
+            yield from self._first(add_nodes.uncordoned(cluster))
         if self._touches(lambda kind: kind.helped_by_new_nodes):
             fewest = add_nodes.fewest(self.question, cluster, self.clock, _ADD_NODES_TIME_FRACTION)
             if fewest is not None:
@@ -159,9 +203,12 @@ class _RemedyQuery:
             yield from preempt.victims(self.question, self.clock, _EVICTION_TIME_FRACTION)
 
     def _moved(self) -> Iterator[Remedy]:
-        for remedy in moves(self.question) if self._touches(lambda kind: kind.helped_by_fewer_pods) else ():
-            if self._works(remedy):
-                yield remedy
+        if not self._touches(lambda kind: kind.helped_by_fewer_pods):
+            return
+        if self.question.needed < len(self.question.pods):
+            self.clock.leave_open()  # a moved pod must be placed, too, and the question allows any pod to be left
+        else:
+            yield from self._first(moves(self.question), _MAX_MOVES)
 
     def _fewer(self, cluster: Cluster) -> Iterator[Remedy]:
         """Yield smaller numbers of pods, regardless of the cause."""
@@ -229,21 +276,22 @@ class _RemedyQuery:
         charged = self.question.policy.quotaCharge == "opportunityCost" and idea.remedy.arguments.get("kind") == "podAntiAffinity"
         return lambda kind: kind.name == idea.rule or (charged and kind.helped_by_quota)
 
-    def _pairs(self, cluster: Cluster) -> None:
-        """Find pairs of relaxations of which at least one touches the cause."""
+    def _pairs(self, cluster: Cluster) -> Iterator[Remedy]:
+        """Yield pairs of relaxations of which at least one touches the cause."""
         nodes = (itertools.islice(kind.node_changes(cluster), self.limit) for kind in scheduling_rules.ALL)
         corrections = (kind.corrections(cluster) for kind in scheduling_rules.ALL)
         lone = (idea for idea in ideas(cluster) if ";" not in idea.remedy.arguments.get("workload", ""))
         listed = [*_raises(cluster), *itertools.chain(*nodes, *corrections), *lone]
         pairs = sorted(itertools.combinations(range(len(listed)), 2), key=lambda p: (listed[p[0]].size + listed[p[1]].size, p))
         for a, b in pairs:
-            if not self.clock.remaining() or len(self.remedies) >= self.limit:
+            if not self.clock.remaining():
+                self.clock.leave_open()
                 return
             first, second = listed[a], listed[b]
             if (self._touches(self._loosens(first)) or self._touches(self._loosens(second))) and not _same(first, second):
                 remedy = together([first.remedy, second.remedy])
                 if self._works(remedy):
-                    self.remedies.append(remedy)
+                    yield remedy
 
 
 def _raises(cluster: Cluster) -> list[Idea]:

@@ -18,7 +18,7 @@ from kubestow.models.snapshot.scope import select
 from kubestow.models.workloads.ownership import PodOwners
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy.apply import applied, without_pods
-from kubestow.solver.explain.remedy.search import find_remedies
+from kubestow.solver.explain.remedy.search import find_remedies, search_remedies
 from kubestow.solver.explain.remedy.smallest_working import least
 from kubestow.solver.explain.remedy.victims import candidates
 from tests import tiny
@@ -354,6 +354,21 @@ def test_no_more_than_asked_for_and_nothing_without_time() -> None:
     given = unit([node("a", cpu="4"), *webs(8, cpu="1", priority=1)])
     assert len(ask(given, limit=1)) == 1
     assert find_remedies(given, [], within(1e-9)) == []
+
+
+def test_kinds_of_which_not_all_were_tried_are_named() -> None:
+    def untried(running: int, seconds: float) -> list[str]:
+        full = [
+            node("a", cpu="4"),
+            node("b", cpu="4"),
+            *(pod(f"l{i}", cpu="50m", node_name="a", owner="ReplicaSet/l") for i in range(running)),
+        ]
+        given = unit([*full, *webs(1, cpu="4", selector={HOST: "a"})])
+        return search_remedies(given, ["NodeResourcesFit"], within(seconds)).untried
+
+    assert untried(4, 60) == []
+    assert untried(22, 60) == ["moves of running pods"]  # only the first 20 are tried
+    assert untried(4, 1e-9) == ["more nodes", "fewer pods and smaller requests", "moves of running pods"]
 
 
 def test_a_deterministic_run_says_the_same_twice() -> None:
