@@ -314,6 +314,7 @@ class Taint(Struct):
     key: str
     effect: str
     value: str | None = None
+    timeAdded: str | None = None
 
 
 class NodeSpec(Struct):

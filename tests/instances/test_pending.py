@@ -61,7 +61,9 @@ GALLERY = {
         ),
         "did you mean dedicated=gpu:NoSchedule (1 node)?",
     ),
-    "node-not-ready": Expected({"NodeUnschedulable", "TaintToleration"}, ("wait until n2 is Ready", "uncordon n1")),
+    "node-not-ready": Expected(
+        {"NodeUnschedulable", "TaintToleration"}, ("wait until n2 is Ready (NotReady since 2026-11-20T08:15:00Z)", "uncordon n1")
+    ),
     "resource-name-typo": Expected(
         {"NodeResourcesFit"},
         ("request nvidia.com/gpu instead of nvidia.com/gpus in default/x",),

@@ -24,15 +24,15 @@ from kubestow.solver.rules.base import StaticRule
 from kubestow.solver.rules.node_static.near_taints import hard_taints, taint_misses, taint_text
 from kubestow.solver.rules.remedies import Arguments, Idea, PodEdit, templates, text, with_spec
 
-#: Taints that a node has for its condition, with the condition that ends them (well_known_taints.go, taint_eviction).
+#: Taints that a node has for its condition (well_known_taints.go, taint_eviction), with the condition that ends them and the present one.
 _CONDITIONS: Final = {
-    "node.kubernetes.io/not-ready": "is Ready",
-    "node.kubernetes.io/unreachable": "is reachable",
-    "node.kubernetes.io/network-unavailable": "has its network",
-    "node.kubernetes.io/memory-pressure": "has memory again",
-    "node.kubernetes.io/disk-pressure": "has disk space again",
-    "node.kubernetes.io/pid-pressure": "has process IDs again",
-    "node.cloudprovider.kubernetes.io/uninitialized": "is initialised by its cloud provider",
+    "node.kubernetes.io/not-ready": ("is Ready", "NotReady"),
+    "node.kubernetes.io/unreachable": ("is reachable", "unreachable"),
+    "node.kubernetes.io/network-unavailable": ("has its network", "without its network"),
+    "node.kubernetes.io/memory-pressure": ("has memory again", "short of memory"),
+    "node.kubernetes.io/disk-pressure": ("has disk space again", "short of disk space"),
+    "node.kubernetes.io/pid-pressure": ("has process IDs again", "short of process IDs"),
+    "node.cloudprovider.kubernetes.io/uninitialized": ("is initialised by its cloud provider", "not initialised"),
 }
 
 #: Domains of labels that kubelets, cloud providers and device plugins give to nodes. An operator does not change these.
@@ -187,9 +187,14 @@ class TolerationRemedies(StaticRule):
     @classmethod
     def node_changes(cls, cluster: Cluster) -> Iterator[Idea]:
         for n, node in enumerate(cluster.nodes.names):
-            states = dict.fromkeys(_CONDITIONS[taint.key] for taint in cluster.nodes.taints(n) if taint.key in _CONDITIONS)
-            if states:
-                yield Idea(cls.name, 0, Remedy("nodeReady", f"wait until {node} {' and '.join(states)}", {"node": node}))
+            since: dict[str, list[str]] = {}
+            for taint in cluster.nodes.taints(n):
+                if taint.key in _CONDITIONS:
+                    since.setdefault(taint.key, []).extend([taint.timeAdded] if taint.timeAdded else [])
+            if since:
+                ends = " and ".join(_CONDITIONS[key][0] for key in since)
+                now = ", ".join(f"{_CONDITIONS[key][1]} since {min(times)}" for key, times in since.items() if times)
+                yield Idea(cls.name, 0, Remedy("nodeReady", f"wait until {node} {ends}" + (f" ({now})" if now else ""), {"node": node}))
 
     @classmethod
     def ideas(cls, cluster: Cluster) -> Iterator[Idea]:
