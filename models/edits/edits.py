@@ -19,7 +19,7 @@ from kubestow.models.documents.placement import Edits
 from kubestow.models.edits import nodes as edits_nodes
 from kubestow.models.edits.requests import resize
 from kubestow.models.kube import objects
-from kubestow.models.kube.lenient_decode import did_you_mean, shorten
+from kubestow.models.kube.lenient_decode import did_you_mean, near_names, shorten
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.expand import Expansion, expand, owned, top_up
 from kubestow.models.workloads.ownership import named
@@ -87,6 +87,7 @@ def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expan
         brought = {ref for ref in counts if named(manifests, *ref) is not None}
         own = {"/".join(ref): counts[ref] for ref in brought}
         expansion = expand(edited, manifests, partial=edits.partial, replicas=own)
+        expansion.snapshot.warnings += _unknown_namespace(snapshot, manifests, edits.namespace)
     for ref, count in counts.items():
         if ref not in brought:
             expansion.snapshot, notes = top_up(expansion.snapshot, *ref, count)
@@ -95,6 +96,13 @@ def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expan
     if edits.buffers:
         expansion.snapshot, _ = with_chunks(expansion.snapshot)
     return expansion
+
+
+def _unknown_namespace(snapshot: Snapshot, manifests: Snapshot, namespace: str | None) -> list[str]:
+    """Return a warning if the namespace of the manifests is probably a misspelling of one in the snapshot."""
+    known = {*snapshot.namespaces, *manifests.namespaces}
+    near = near_names(namespace, known) if namespace is not None and namespace not in known else ""
+    return [f"-n {namespace}: no such namespace in the snapshot{near}"] if near else []
 
 
 def describe(edits: Edits) -> list[str]:
@@ -163,7 +171,7 @@ def _read(snapshot: Snapshot, edits: Edits, problems: list[str]) -> _Request:
         if not count or not like:
             problems.append(f"--add-nodes {shorten(text)}: expected N:LIKE_NODE, N a whole number within 1..{_MAX_NODES}")
         elif like not in nodes:
-            problems.append(f"--add-nodes {shorten(text)}: no node {shorten(like)} in the snapshot")
+            problems.append(f"--add-nodes {shorten(text)}: no node {shorten(like)} in the snapshot{near_names(like, nodes)}")
         elif not all(key and equals for key, equals, _ in pairs):
             problems.append(f"--add-nodes {shorten(text)}: expected KEY=VALUE of a node label after each comma")
         else:
@@ -171,7 +179,7 @@ def _read(snapshot: Snapshot, edits: Edits, problems: list[str]) -> _Request:
     _read_purchases(edits, request, problems)
     for name in edits.removeNodes:
         if name not in nodes:
-            problems.append(f"--remove-node {shorten(name)}: no such node in the snapshot")
+            problems.append(f"--remove-node {shorten(name)}: no such node in the snapshot{near_names(name, nodes)}")
         request.remove.add(name)
     for text in edits.removeDomains:
         key, equals, value = text.partition("=")

@@ -97,6 +97,23 @@ def near_names(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
+def near_keys(key: str, known: Iterable[str]) -> str:
+    """Return the suggestion of :func:`near_names` for ``[KIND/][NAMESPACE/]NAME``: the same name elsewhere, or a near name there.
+
+    Args:
+        known: Full keys, ``[KIND/]NAMESPACE/NAME``.
+    """
+    place, _, name = key.rpartition("/")
+    keys = [each.rpartition("/") for each in dict.fromkeys(known)]
+    same = [f"{where}/{own}" for where, _, own in keys if own == name]
+    if same:
+        return f"; did you mean {' or '.join(same[:2])}?"
+    parts = {part for part in place.lower().split("/") if part}
+    here = {own: f"{where}/{own}" for where, _, own in keys if parts <= set(where.lower().split("/"))}
+    near = [here[own] for own in nearest(name, here)]
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
 def _edits(word: str, other: str) -> int | None:
     """Return the edits between two names; None if they are too many for a misspelling, or if the names are of one series."""
     allowed = _allowed_edits(max(len(word), len(other)))

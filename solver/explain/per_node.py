@@ -9,6 +9,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.documents.policy import DEFAULT, Policy
+from kubestow.models.kube.lenient_decode import near_keys, near_names
 from kubestow.models.kube.objects import is_terminal, pod_key
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
@@ -73,7 +74,7 @@ def explain(
         UnknownNode: The snapshot has no such node.
     """
     if node is not None and all(n.metadata.name != node for n in snapshot.nodes):
-        raise UnknownNode(node)
+        raise UnknownNode(f"{node}: no such node in the snapshot{near_names(node, (n.metadata.name or '' for n in snapshot.nodes))}")
     if workload is not None:
         chosen = _pods_of(snapshot, workload)
         waiting = [i for i in select(snapshot, include_gated=True).pending if i in set(chosen)]
@@ -82,7 +83,7 @@ def explain(
     if pod is not None:
         named = [p for p in snapshot.pods if pod_key(p) == pod]
         if not named:
-            raise UnknownPod(f"{pod}: no such pod in the snapshot")
+            raise UnknownPod(f"{pod}: no such pod in the snapshot{near_keys(pod, map(pod_key, snapshot.pods))}")
         if is_terminal(named[0]):
             raise UnknownPod(f"{pod}: the pod has ended ({named[0].status.phase if named[0].status else 'terminal'})")
     scope = select(snapshot, include_gated=include_gated or pod is not None or workload is not None, unbind=pod)
@@ -137,14 +138,16 @@ def _pods_of(snapshot: Snapshot, workload: str) -> list[int]:
     owners = PodOwners(snapshot)
     wanted = workload.lower()
     pods: dict[str, list[int]] = {}
+    known: dict[str, None] = {}
     for i, one in enumerate(snapshot.pods):
         if not is_terminal(one):
             kind, _, key = owners.of(one).partition(" ")
             name = key.rpartition("/")[2]
+            known[f"{kind}/{key}"] = None
             if wanted in (name, key, f"{kind}/{name}".lower(), f"{kind}/{key}".lower()):
                 pods.setdefault(f"{kind}/{key}", []).append(i)
     if not pods:
-        raise UnknownPod(f"{workload!r}: no such workload in the snapshot, or none with pods")
+        raise UnknownPod(f"{workload!r}: no such workload in the snapshot, or none with pods{near_keys(workload, known)}")
     if len(pods) > 1:
         raise UnknownPod(f"{workload}: it could be {' or '.join(sorted(pods))}, expected KIND/NAMESPACE/NAME")
     return next(iter(pods.values()))

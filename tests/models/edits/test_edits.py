@@ -263,6 +263,13 @@ def test_order_nodes_then_manifests_then_replicas() -> None:
     assert Counter(owner(p).kind for p in found.pods) == {"DaemonSet": 4, "ReplicaSet": 1}
 
 
+def test_near_names_are_suggested() -> None:
+    objects = [node("worker"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "storage"}}]
+    assert problems(objects, removeNodes=["wroker"]) == ["--remove-node 'wroker': no such node in the snapshot; did you mean worker?"]
+    for name, said in (("sotrage", ["-n sotrage: no such namespace in the snapshot; did you mean storage?"]), ("new", [])):
+        assert edited(objects, [workload("Deployment")], namespace=name).warnings == said
+
+
 def test_names_and_hash_of_the_result() -> None:
     snapshot, manifests = from_objects(CLUSTER), from_objects([workload("Deployment")], manifests=True)
     expansion = apply(snapshot, manifests, Edits(removeNodes=["a"]))

@@ -8,7 +8,7 @@ from kubestow.audit.checks import schedulers
 from kubestow.audit.checks.unsatisfiable import missing_objects
 from kubestow.audit.view.view import ClusterView
 from kubestow.models.cluster import unmodelled
-from kubestow.models.kube.lenient_decode import edit_distance, near_names, nearest
+from kubestow.models.kube.lenient_decode import edit_distance, near_keys, near_names, nearest
 from kubestow.models.snapshot.snapshot import InputError, from_objects
 from tests.audit.checks.unsatisfiable.test_check import found
 from tests.objects import Object, node, pod
@@ -42,6 +42,22 @@ def test_nearest_names(word: str, known: list[str], meant: list[str]) -> None:
 )  # fmt: skip
 def test_names_of_one_series_and_other_words_are_no_misspellings(word: str, other: str) -> None:
     assert nearest(word, [other]) == nearest(other, [word]) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("shop/wbe-0", "; did you mean shop/web-0?"),
+        ("prod/web-0", "; did you mean shop/web-0?"),  # in another namespace
+        ("shop/web-7", ""),  # another pod of the series
+        ("wbe", "; did you mean Deployment/shop/web?"),
+        ("deployment/shop/wbe", "; did you mean Deployment/shop/web?"),
+        ("StatefulSet/web", "; did you mean Deployment/shop/web?"),
+        ("DaemonSet/wbe", ""),
+    ],
+)
+def test_near_keys(key: str, hint: str) -> None:
+    assert near_keys(key, ["Deployment/shop/web"] if "0" not in key and "7" not in key else ["shop/web-0", "shop/db-0"]) == hint
 
 
 def test_at_most_two_names_are_suggested() -> None:
