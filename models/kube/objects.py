@@ -390,6 +390,10 @@ def is_terminating(pod: Pod) -> bool:
     return pod.metadata.deletionTimestamp is not None
 
 
+def preempts_never(pod: Pod) -> bool:
+    return pod.spec.preemptionPolicy == "Never"
+
+
 def is_waiting(pod: Pod) -> bool:
     """Return True if a pod has no node and may get one, regardless of scheduling gates."""
     return not (pod.spec.nodeName or is_terminal(pod) or is_terminating(pod))

@@ -182,6 +182,7 @@ TABLE: dict[str, Row] = {
     "pending/affinity-namespace-typo.yaml": Row(unplaced={"x": "InterPodAffinity"}),
     "pending/claim-name-typo.yaml": Row(unplaced={"x": "VolumeBinding"}),
     "pending/storage-class-typo.yaml": Row(unplaced={"x": "VolumeBinding"}),
+    "pending/preemption-never.yaml": Row(unplaced={"urgent": "NodeResourcesFit", "urgent2": "NodeResourcesFit"}),
     "pending/volume-class-misspelt.yaml": Row(unplaced={"db-0": "VolumeBinding"}),
     "pending/volume-class-without-volumes.yaml": Row(unplaced={"db-0": "VolumeBinding"}),
     "pending/volume-claim-immediate.yaml": Row(unplaced={"db-0": "VolumeBinding"}),

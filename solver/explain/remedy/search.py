@@ -14,6 +14,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.documents.placement import Remedy
 from kubestow.models.kube.lenient_decode import some
+from kubestow.models.kube.objects import pod_key, preempts_never
 from kubestow.solver import rules as scheduling_rules
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy import add_nodes, buy_nodes, fewer_pods, preempt, raise_quotas
@@ -28,6 +29,8 @@ from kubestow.solver.runtime.run_context import RunContext
 
 __all__ = ["applied", "find_remedies", "search_remedies"]
 
+#: The name of kube-scheduler in pods.
+_SCHEDULER = "default-scheduler"
 #: Fraction of the whole time for one query.
 _QUERY_TIME_FRACTION = 0.1
 #: Fraction of the whole time for adding nodes.
@@ -200,7 +203,26 @@ class RemedySearch:
 
     def _freed(self, _: Cluster) -> Iterator[Remedy]:
         if self._touches(lambda kind: kind.helped_by_fewer_pods):
-            yield from preempt.victims(self.question, self.clock, _EVICTION_TIME_FRACTION)
+            for remedy in preempt.victims(self.question, self.clock, _EVICTION_TIME_FRACTION):
+                remedy.message += self._preempted(remedy)
+                yield remedy
+
+    def _preempted(self, remedy: Remedy) -> str:
+        """Return a clause on kube-scheduler's part in an eviction for one pod: it preempts such pods, or never does.
+
+        It preempts pods of one node, where the pod then fits, and releases no devices (plugins/defaultpreemption).
+        """
+        pods = self.question.snapshot.pods
+        pod = pods[self.question.pods[0]]
+        if self.question.needed != 1 or (pod.spec.schedulerName or _SCHEDULER) != _SCHEDULER:
+            return ""
+        if preempts_never(pod):
+            return "; kube-scheduler never does: preemptionPolicy is Never"
+        gone = set(remedy.arguments["pods"].split(","))
+        nodes = {each.spec.nodeName for each in pods if pod_key(each) in gone}
+        if len(nodes) != 1 or "budgets" in remedy.arguments or pod.spec.resourceClaims:
+            return ""
+        return "; kube-scheduler preempts such pods by itself" if nodes <= set(accepting(applied(self.question, remedy))) else ""
 
     def _moved(self) -> Iterator[Remedy]:
         if not self._touches(lambda kind: kind.helped_by_fewer_pods):

@@ -28,6 +28,7 @@ from tests.tiers import in_slow, sampled
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
+PREEMPTED = "; kube-scheduler preempts such pods by itself"
 Object = dict[str, Any]
 
 
@@ -234,7 +235,7 @@ def test_a_budget_that_forbids_the_eviction_is_named_beside_one_that_works() -> 
     evictions = [way.message for way in found if way.change == "evict"]
     assert evictions == [
         "evict 1 pod of lower priority: default/low on a, against PodDisruptionBudget default/low (allows 0)",
-        "evict 1 pod of lower priority: default/high on a",
+        f"evict 1 pod of lower priority: default/high on a{PREEMPTED}",
     ]
 
 
@@ -283,10 +284,10 @@ def test_a_pod_that_others_need_is_not_moved() -> None:
 def test_pods_that_repel_or_skew_are_evicted_too() -> None:
     repelling = pod("r", cpu="1", priority=0, node_name="a", affinity=anti("web"), namespace="prod")
     found = ask(unit([node("a"), repelling, *webs(1, priority=5)]), "InterPodAffinity")
-    assert "evict 1 pod of lower priority: prod/r on a" in messages(found)
+    assert f"evict 1 pod of lower priority: prod/r on a{PREEMPTED}" in messages(found)
     objects = [zoned("a", "a"), zoned("b", "b", pods="0"), pod("w", namespace="prod", labels={"app": "web"}, priority=0, node_name="a")]
     found = ask(unit([*objects, *webs(1, priority=5, spread=[spread(1)])]), "PodTopologySpread")
-    assert "evict 1 pod of lower priority: prod/w on a" in messages(found)
+    assert f"evict 1 pod of lower priority: prod/w on a{PREEMPTED}" in messages(found)
 
 
 def test_overcommitted_nodes_lose_no_more_than_newcomers_need() -> None:
@@ -294,7 +295,7 @@ def test_overcommitted_nodes_lose_no_more_than_newcomers_need() -> None:
     over = [pod(f"o-{i}", cpu="3", priority=0, node_name="a") for i in range(3)]
     fit = [pod("x", cpu="4", priority=0, node_name="b")]
     found = ask(unit([node("a"), node("b"), *over, *fit, *webs(1, cpu="2", priority=5)]), "NodeResourcesFit")
-    assert "evict 1 pod of lower priority: default/x on b" in messages(found)
+    assert f"evict 1 pod of lower priority: default/x on b{PREEMPTED}" in messages(found)
 
 
 def test_replicas_are_reduced_to_the_most_that_fit() -> None:
