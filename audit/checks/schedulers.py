@@ -8,6 +8,7 @@ from typing import Final
 from kubestow.audit.view.finding import Code
 from kubestow.audit.view.view import ClusterView
 from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.kube.lenient_decode import near_names
 from kubestow.models.kube.objects import is_terminal, is_terminating
 from kubestow.models.workloads.view import listed
 
@@ -40,7 +41,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
             seen[name] = _seen(view, name)
         if not seen[name]:
             yield UNSEEN.found(
-                subject.name, f"no pod or workload is named {name}, and it has not placed any pod",
+                subject.name, f"no pod or workload is named {name}, and it has not placed any pod{near_names(name, filter(None, working))}",
                 field=f"{subject.path}.schedulerName", pods=view.keys(waiting),
             )  # fmt: skip
 

@@ -46,7 +46,7 @@ class WaitingPods:
         except per_node.UnknownPod as error:
             raise InputError([f"{'--workload' if only.get('workload') is not None else '--pod'}: {error}"]) from None
         except per_node.UnknownNode as error:
-            raise InputError([f"--node: {error}: no such node in the snapshot"]) from None
+            raise InputError([f"--node: {error}"]) from None
 
     def questions(self, verdicts: Sequence[PodVerdict], *, whole: bool = False) -> list[Left]:
         """Return the pods and gangs to explain: those that fit nowhere; with ``whole``, all pods as one group."""

@@ -11,6 +11,7 @@ from kubestow.models.devices.table import not_evaluated
 from kubestow.models.documents.placement import Unmodelled
 from kubestow.models.gangs import markers
 from kubestow.models.gangs.declarations import OF_GANGS, Groups, Note
+from kubestow.models.kube.lenient_decode import near_names
 from kubestow.models.kube.objects import Pod, PodSecurityContext, pod_key
 from kubestow.models.kube.pod_spec import NO_PROVISIONER, OS_LABEL, claim_keys
 from kubestow.models.numa import nri_annotations
@@ -138,7 +139,7 @@ def _of_pod(snapshot: Snapshot, pod: Pod) -> Iterator[tuple[str, str]]:
         if spec.schedulingGroup is not None and gates.enabled(gate):
             yield "spec.schedulingGroup", effect
     if spec.schedulerName not in (None, _DEFAULT):
-        yield "spec.schedulerName", "placed by the rules of the default scheduler"
+        yield "spec.schedulerName", f"placed by the rules of the default scheduler{near_names(spec.schedulerName or '', [_DEFAULT])}"
     for key in pod.metadata.annotations or ():
         if key in _GPU_SHARES and snapshot.shared_gpus not in _GPU_SHARES[key]:
             yield f"metadata.annotations[{key}]", f"ignored: the policy's sharedGPUs is not {' or '.join(_GPU_SHARES[key])}"

@@ -19,7 +19,8 @@ from kubestow.models.kube.selectors import Bools, NodeColumns, canonical, select
 from kubestow.models.kube.storage_objects import ObjectReference, PersistentVolume, PersistentVolumeClaim, StorageClass
 from kubestow.models.snapshot.snapshot import Snapshot
 
-_ZONE_KEYS: Final = {
+#: Labels of volumes that VolumeZone compares, each with the current key of the nodes.
+ZONE_KEYS: Final = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
@@ -160,10 +161,10 @@ class VolumeTable:
         if volume is None:
             return self._none
         free = self._all.copy()
-        for key in _ZONE_KEYS:
+        for key in ZONE_KEYS:
             free &= self._nodes.column(key)[0] < 0
         ok = self._all.copy()
-        for key, modern in _ZONE_KEYS.items():
+        for key, modern in ZONE_KEYS.items():
             value = (volume.metadata.labels or {}).get(key)
             if value is None:
                 continue

@@ -13,6 +13,7 @@ from typing import Final
 from kubestow.models.devices import extended_resources
 from kubestow.models.devices.demand import DemandedClaim, DemandedConstraint, DemandedRequest, DeviceDemand, Extended
 from kubestow.models.kube import device_objects, pod_requests, quantity
+from kubestow.models.kube.lenient_decode import near_names
 from kubestow.models.kube.objects import Pod
 from kubestow.models.snapshot.snapshot import Snapshot
 
@@ -103,7 +104,8 @@ class DemandReader:
             claim = self.snapshot.resource_claims.get(key)
             called = self._called(key, entry.name)
             if claim is None:
-                raise _Refused(f"{called} does not exist")
+                known = (each.removeprefix(f"{space}/") for each in self.snapshot.resource_claims)
+                raise _Refused(f"{called} does not exist{near_names(name, known)}")
             if claim.metadata.deletionTimestamp is not None:
                 raise _Refused(f"{called} is being deleted")
             owners = [owner.uid for owner in claim.metadata.ownerReferences or () if owner.controller]
@@ -136,7 +138,8 @@ class DemandReader:
                 raise _Refused(f"{called} has alternatives, and feature gate DRAPrioritizedList is off")
             for part in (request.exactly,) if request.exactly is not None else request.firstAvailable or ():
                 if part.deviceClassName not in self.snapshot.device_classes:
-                    raise _Refused(f"device class {part.deviceClassName} does not exist")
+                    near = near_names(part.deviceClassName, self.snapshot.device_classes)
+                    raise _Refused(f"device class {part.deviceClassName} does not exist{near}")
         requests = tuple(self._alternatives(called, request) for request in listed)
         constraints = tuple(self._constraint(called, each) for each in (devices.constraints if devices is not None else None) or ())
         return DemandedClaim(requests, constraints, key if key in self._named else None, entry)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.lenient_decode import near_names, shorten
 from kubestow.models.kube.objects import LabelSelector, LabelSelectorRequirement
 from kubestow.models.kube.selectors import canonical, selector_matches
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
@@ -41,11 +41,12 @@ def choose(snapshot: Snapshot, values: Iterable[str]) -> list[str]:
             continue
         selector = parse(value)
         if selector is None:
-            problems.append(f"--drain {shorten(value)}: no such node in the snapshot, nor a label selector such as pool=old,zone!=a")
+            wanted = "a label selector such as pool=old,zone!=a"
+            problems.append(f"--drain {shorten(value)}: no such node in the snapshot, nor {wanted}{near_names(value, names)}")
             continue
         chosen = _selected(snapshot, selector)
         if not chosen:
-            problems.append(f"--drain {shorten(value)}: no such node in the snapshot, nor one with such labels")
+            problems.append(f"--drain {shorten(value)}: no such node in the snapshot, nor one with such labels{near_names(value, names)}")
         found.update(dict.fromkeys(chosen))
     if problems:
         raise InputError(problems)

@@ -220,6 +220,9 @@ class Cause(Doc, omit_defaults=True):
     minimal: Annotated[bool, Meta(description="True if no fact can be left out.")] = False
     proved: Annotated[bool, Meta(description="True if the conflict is proved.")] = True
     waysOut: Annotated[list[Remedy], Meta(description="Changes proved to resolve the conflict, cheapest first.")] = []
+    untried: Annotated[
+        list[str], Meta(description="Kinds of changes of which not all were tried, because the time or a limit was reached.")
+    ] = []
 
 
 class RolloutPod(Doc, omit_defaults=True):

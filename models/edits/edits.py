@@ -19,7 +19,7 @@ from kubestow.models.documents.placement import Edits
 from kubestow.models.edits import nodes as edits_nodes
 from kubestow.models.edits.requests import resize
 from kubestow.models.kube import objects
-from kubestow.models.kube.lenient_decode import did_you_mean, shorten
+from kubestow.models.kube.lenient_decode import did_you_mean, near_names, shorten
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.expand import Expansion, expand, owned, top_up
 from kubestow.models.workloads.ownership import named
@@ -37,13 +37,13 @@ class _Request:
     """The parsed edits.
 
     Attributes:
-        add: Number of clones, and the node to clone.
+        add: Number of clones, the node to clone, and the labels that differ.
         buy: Number of nodes, shape and zone.
         remove: Names of removed nodes.
         replicas: Number of pods of each workload, by name as given.
     """
 
-    add: list[tuple[int, objects.Node]] = field(default_factory=list)
+    add: list[tuple[int, objects.Node, dict[str, str]]] = field(default_factory=list)
     buy: list[tuple[int, Shape, str]] = field(default_factory=list)
     remove: set[str] = field(default_factory=set)
     replicas: dict[str, int] = field(default_factory=dict)
@@ -76,8 +76,8 @@ def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expan
     if edits.withoutPending:
         edited.pods = [pod for pod in edited.pods if pod.spec.nodeName or objects.is_terminal(pod)]
     edits_nodes.remove(edited, request.remove, rehouse=edits.rehouse)
-    for count, like in request.add:
-        edits_nodes.add(edited, snapshot, like, count)
+    for count, like, labels in request.add:
+        edits_nodes.add(edited, snapshot, like, count, labels)
     newcomers = Newcomers(edited, snapshot)
     for count, shape, zone in request.buy:
         newcomers.buy(shape, zone, count)
@@ -87,6 +87,7 @@ def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expan
         brought = {ref for ref in counts if named(manifests, *ref) is not None}
         own = {"/".join(ref): counts[ref] for ref in brought}
         expansion = expand(edited, manifests, partial=edits.partial, replicas=own)
+        expansion.snapshot.warnings += _unknown_namespace(snapshot, manifests, edits.namespace)
     for ref, count in counts.items():
         if ref not in brought:
             expansion.snapshot, notes = top_up(expansion.snapshot, *ref, count)
@@ -95,6 +96,13 @@ def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expan
     if edits.buffers:
         expansion.snapshot, _ = with_chunks(expansion.snapshot)
     return expansion
+
+
+def _unknown_namespace(snapshot: Snapshot, manifests: Snapshot, namespace: str | None) -> list[str]:
+    """Return a warning if the namespace of the manifests is probably a misspelling of one in the snapshot."""
+    known = {*snapshot.namespaces, *manifests.namespaces}
+    near = near_names(namespace, known) if namespace is not None and namespace not in known else ""
+    return [f"-n {namespace}: no such namespace in the snapshot{near}"] if near else []
 
 
 def describe(edits: Edits) -> list[str]:
@@ -110,7 +118,9 @@ def describe(edits: Edits) -> list[str]:
         parts.append("pods of these nodes that no controller would replace wait again, too")
     for text in edits.addNodes:
         count, _, like = text.partition(":")
-        parts.append(f"with {count} more node{'' if count == '1' else 's'} like {like}")
+        like, _, labels = like.partition(",")
+        located = f" with {labels.replace(',', ', ')}" if labels else ""
+        parts.append(f"with {count} more node{'' if count == '1' else 's'} like {like}{located}")
     for text in edits.buy:
         count, _, offer = text.partition(":")
         shape, _, zone = offer.rpartition("@")
@@ -155,18 +165,21 @@ def _read(snapshot: Snapshot, edits: Edits, problems: list[str]) -> _Request:
     nodes = {node.metadata.name or "": node for node in snapshot.nodes}
     request = _Request()
     for text in edits.addNodes:
-        number, _, like = text.partition(":")
-        count = _count(number)
+        number, _, rest = text.partition(":")
+        like, *labels = rest.split(",")
+        count, pairs = _count(number), [label.partition("=") for label in labels]
         if not count or not like:
             problems.append(f"--add-nodes {shorten(text)}: expected N:LIKE_NODE, N a whole number within 1..{_MAX_NODES}")
         elif like not in nodes:
-            problems.append(f"--add-nodes {shorten(text)}: no node {shorten(like)} in the snapshot")
+            problems.append(f"--add-nodes {shorten(text)}: no node {shorten(like)} in the snapshot{near_names(like, nodes)}")
+        elif not all(key and equals for key, equals, _ in pairs):
+            problems.append(f"--add-nodes {shorten(text)}: expected KEY=VALUE of a node label after each comma")
         else:
-            request.add.append((count, nodes[like]))
+            request.add.append((count, nodes[like], {key: value for key, _, value in pairs}))
     _read_purchases(edits, request, problems)
     for name in edits.removeNodes:
         if name not in nodes:
-            problems.append(f"--remove-node {shorten(name)}: no such node in the snapshot")
+            problems.append(f"--remove-node {shorten(name)}: no such node in the snapshot{near_names(name, nodes)}")
         request.remove.add(name)
     for text in edits.removeDomains:
         key, equals, value = text.partition("=")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -101,18 +102,28 @@ def _forgetting(pod: objects.Pod, gone: Collection[str]) -> objects.Pod:
     return _change(pod, status=_change(pod.status, nominatedNodeName=None))
 
 
-def add(snapshot: Snapshot, original: Snapshot, like: objects.Node, count: int) -> list[str]:
+def add(
+    snapshot: Snapshot, original: Snapshot, like: objects.Node, count: int, labels: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
     """Add ``count`` clones of a node of ``original`` to a snapshot (changed; pass a copy), and return their names.
 
     They run only pods that every such node runs: those of DaemonSets, and static ones.
+
+    Args:
+        labels: Labels of the clones that differ from those of the node.
     """
     old = like.metadata.name or ""
     used = {node.metadata.name for node in snapshot.nodes} | {node.metadata.name for node in original.nodes}
     cloning = Cloning(snapshot, original, {old})
     made = list(itertools.islice((name for number in itertools.count(1) if (name := f"{old}-added-{number}") not in used), count))
     for name in made:
-        cloning.clone(like, name)
+        cloning.clone(like, name, lambda node: _labelled(node, labels))
     return made
+
+
+def _labelled(node: objects.Node, labels: Mapping[str, str]) -> objects.Node:
+    """Return a node with some labels replaced."""
+    return _change(node, metadata=_change(node.metadata, labels={**(node.metadata.labels or {}), **labels})) if labels else node
 
 
 class Cloning:

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from kubestow.models.kube import device_objects, kinds, objects, quantity
-from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.lenient_decode import near_names, shorten
 from kubestow.models.kube.namespace_limits import RuntimeClass
 from kubestow.models.kube.pod_requests import Part, at_once, pod_level_resource
 from kubestow.models.kube.storage_objects import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, StorageClass
@@ -184,7 +184,7 @@ def with_runtime_class(spec: objects.PodSpec, classes: Mapping[str, RuntimeClass
     name = spec.runtimeClassName
     runtime_class = classes.get(name) if name is not None else None
     if name is not None and runtime_class is None:
-        raise RuntimeClassError(f"runtimeClassName: got {shorten(name)}, expected a RuntimeClass of the input")
+        raise RuntimeClassError(f"runtimeClassName: got {shorten(name)}, expected a RuntimeClass of the input{near_names(name, classes)}")
     fixed = runtime_class.overhead.podFixed if runtime_class is not None and runtime_class.overhead is not None else None
     if spec.overhead and not _same_amounts(spec.overhead, fixed):
         of = f"that of RuntimeClass {shorten(name or '')} ({_listed(fixed)})" if name is not None else "none without a RuntimeClass"

@@ -8,6 +8,8 @@ reports every misfit of an object with its exact path.
 from __future__ import annotations
 
 import difflib
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from itertools import islice
@@ -16,6 +18,14 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
+#: Minimum number of letters of a name, and of each part that differs, that may be a misspelling.
+_MIN_LETTERS: Final = 3
+#: A misspelling has one edit, and one more above each of these lengths.
+_MORE_EDITS_ABOVE_LETTERS: Final = (12, 24)
+_PUNCTUATION: Final = re.compile(r"[-_./]")
+_NUMBER: Final = re.compile(r"[-_.][0-9]+\Z")
+#: The parts of a name that count: numbers, also with a letter (1a), and a last part of one letter.
+_SERIES: Final = re.compile(r"[0-9]+[a-z]?\b|[-_.][a-z]\Z|[0-9]+")
 _SCALARS: Final[dict[type[inspect.Type], tuple[tuple[type, ...], str]]] = {
     inspect.StrType: ((str,), "text"),
     inspect.IntType: ((int,), "a whole number"),
@@ -63,6 +73,82 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     swapped = [each for each in words if sorted(each) == sorted(word)]  # difflib overrates the distance of swapped letters in short words
     near = begun or swapped or difflib.get_close_matches(word, words, n=1, cutoff=0.7)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def nearest(word: str, known: Iterable[str], limit: int = 2) -> list[str]:
+    """Return the known names of which a word is probably a misspelling, the closest first.
+
+    Names of one series (``zone-a`` and ``zone-b``, ``v100`` and ``v200``) are no misspellings of each other. A name without
+    the number of its series is one.
+    """
+    found = []
+    for each in dict.fromkeys(known):
+        edits = _edits(word, each)
+        if edits is None and each != word and len(word) >= _MIN_LETTERS and _NUMBER.sub("", each) == word:
+            edits = len(each)  # the number of a series is missing: web-data of web-data-0
+        if edits is not None:
+            found.append((edits, sorted(word) != sorted(each), word[:1] != each[:1], each))
+    return [each for *_, each in sorted(found)[:limit]]
+
+
+def near_names(word: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean A or B?`` with the nearest known names, or an empty text if none is near."""
+    near = nearest(word, known)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def near_keys(key: str, known: Iterable[str]) -> str:
+    """Return the suggestion of :func:`near_names` for ``[KIND/][NAMESPACE/]NAME``: the same name elsewhere, or a near name there.
+
+    Args:
+        known: Full keys, ``[KIND/]NAMESPACE/NAME``.
+    """
+    place, _, name = key.rpartition("/")
+    keys = [each.rpartition("/") for each in dict.fromkeys(known)]
+    same = [f"{where}/{own}" for where, _, own in keys if own == name]
+    if same:
+        return f"; did you mean {' or '.join(same[:2])}?"
+    parts = {part for part in place.lower().split("/") if part}
+    here = {own: f"{where}/{own}" for where, _, own in keys if parts <= set(where.lower().split("/"))}
+    near = [here[own] for own in nearest(name, here)]
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def _edits(word: str, other: str) -> int | None:
+    """Return the edits between two names; None if they are too many for a misspelling, or if the names are of one series."""
+    allowed = _allowed_edits(max(len(word), len(other)))
+    short = _PUNCTUATION.sub("", word.lower()), _PUNCTUATION.sub("", other.lower())
+    if word == other or sum(map(str.isalpha, word)) < _MIN_LETTERS or _SERIES.sub("#", word) == _SERIES.sub("#", other):
+        return None
+    if short[0] == short[1] or (("/" in word) != ("/" in other) and word.rpartition("/")[2] == other.rpartition("/")[2]):
+        return 1  # other punctuation, or without the domain
+    if abs(len(word) - len(other)) > allowed or sum((Counter(word) - Counter(other)).values()) > allowed:
+        return None
+    parts = _PUNCTUATION.split(word), _PUNCTUATION.split(other)
+    if len(parts[0]) == len(parts[1]):
+        pairs = [(one, two, edit_distance(one, two)) for one, two in zip(*parts, strict=True) if one != two]
+        if any(edits > _allowed_edits(len(one)) or min(len(one), len(two)) < _MIN_LETTERS for one, two, edits in pairs):
+            return None
+    edits = edit_distance(word, other)
+    return edits if edits <= allowed else None
+
+
+def _allowed_edits(letters: int) -> int:
+    return 1 + sum(letters > bound for bound in _MORE_EDITS_ABOVE_LETTERS)
+
+
+def edit_distance(one: str, two: str) -> int:
+    """Return the number of letters to insert, delete, replace, or swap with a neighbour to make one text the other."""
+    before: list[int] = []
+    row = list(range(len(two) + 1))
+    for i, letter in enumerate(one, 1):
+        earlier, before, row = before, row, [i]
+        for j, other in enumerate(two, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == two[j - 2] and one[i - 2] == other:
+                cost = min(cost, earlier[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
 
 
 @lru_cache(maxsize=256)

@@ -314,6 +314,7 @@ class Taint(Struct):
     key: str
     effect: str
     value: str | None = None
+    timeAdded: str | None = None
 
 
 class NodeSpec(Struct):
@@ -387,6 +388,10 @@ def is_terminal(pod: Pod) -> bool:
 
 def is_terminating(pod: Pod) -> bool:
     return pod.metadata.deletionTimestamp is not None
+
+
+def preempts_never(pod: Pod) -> bool:
+    return pod.spec.preemptionPolicy == "Never"
 
 
 def is_waiting(pod: Pod) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 
 from kubestow.models.kube import defaults, objects
 from kubestow.models.kube.feature_gates import DEFAULT_VERSION, FeatureGates, GateError, feature_gates, nearest, newest
-from kubestow.models.kube.lenient_decode import plain, shorten, some
+from kubestow.models.kube.lenient_decode import near_names, plain, shorten, some
 from kubestow.models.kube.namespace_limits import RuntimeClass
 from kubestow.models.kube.storage_objects import PersistentVolumeClaim, StorageClass
 from kubestow.models.snapshot.api_types import Unread
@@ -169,14 +169,16 @@ def priorities(pods: Iterable[objects.Pod], classes: Mapping[str, objects.Priori
         if value is None:
             value = 0
             if refuse and objects.is_waiting(pod):
-                why = f"no PriorityClass {shorten(spec.priorityClassName)} in the input, expected it or spec.priority"
+                name = spec.priorityClassName or ""
+                why = f"no PriorityClass {shorten(name)} in the input, expected it or spec.priority{near_names(name, classes)}"
                 refused.append((pod, f"priorityClassName: {why}"))
             else:
                 unknown.setdefault(spec.priorityClassName or "", []).append(objects.pod_key(pod))
         spec.priority = value
         spec.preemptionPolicy = defaults.preemption_policy(spec, classes)
     return refused, [
-        f"priority class {shorten(name)} is not in the snapshot: priority 0 for {some_of(names, 'pod')}" for name, names in unknown.items()
+        f"priority class {shorten(name)} is not in the snapshot: priority 0 for {some_of(names, 'pod')}{near_names(name, classes)}"
+        for name, names in unknown.items()
     ]
 
 

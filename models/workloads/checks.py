@@ -11,7 +11,7 @@ from typing import Any, Final
 from kubestow.models.cel import selectors as device_selectors
 from kubestow.models.kube import defaults, device_objects, objects, workload_objects
 from kubestow.models.kube.feature_gates import FeatureGates
-from kubestow.models.kube.lenient_decode import plain, shorten
+from kubestow.models.kube.lenient_decode import near_names, plain, shorten
 from kubestow.models.kube.selectors import Selector, canonical, selector_matches
 from kubestow.models.kube.validation.texts import forbidden
 from kubestow.models.numa.annotations import TAGS
@@ -76,8 +76,8 @@ def hints(metadata: objects.ObjectMeta | None, spec: objects.PodSpec, path: str)
 def refused_classes(spec: objects.PodSpec, path: str, snapshot: Snapshot) -> Iterator[str]:
     """Yield classes that neither input has, and contradictions to a PriorityClass or a RuntimeClass."""
     if priority_of(spec, snapshot) is None:
-        name = shorten(spec.priorityClassName)
-        yield f"{path}.priorityClassName: no PriorityClass {name} in the input, expected it or {path}.priority"
+        name, near = shorten(spec.priorityClassName), near_names(spec.priorityClassName or "", snapshot.priority_classes)
+        yield f"{path}.priorityClassName: no PriorityClass {name} in the input, expected it or {path}.priority{near}"
     yield from _stated_by_pods(spec, path, snapshot)
     try:
         defaults.with_runtime_class(spec, snapshot.runtime_classes)

@@ -9,6 +9,7 @@ import msgspec
 
 from kubestow.models.documents.placement import Edits, Unmodelled
 from kubestow.models.kube import objects, workload_objects
+from kubestow.models.kube.lenient_decode import near_keys
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads import claims
 from kubestow.models.workloads.deployment_rollout import Old, Pace, old_pods, pace
@@ -119,9 +120,9 @@ def updated(snapshot: Snapshot, kind: str, name: str, manifests: Snapshot | None
         raise InputError([f"--rollout {name}: {len(here)} {kind}s have this name ({', '.join(map(_key, here))}), expected NAMESPACE/NAME"])
     if manifests is None:
         if not here:
-            raise InputError(
-                [f"--rollout {name}: no such {kind} in the snapshot{_NOR.get(kind, '')}, expected one, or NAME=FILE with its manifest"]
-            )
+            near = near_keys(name, (f"{each}/{_key(d)}" for each in ROLLING for d in snapshot.workloads.get(each, ())))
+            expected = f"{_NOR.get(kind, '')}, expected one, or NAME=FILE with its manifest"
+            raise InputError([f"--rollout {name}: no such {kind} in the snapshot{expected}{near}"])
         return snapshot, here[0]
     there = _named(manifests, kind, name)
     if here:

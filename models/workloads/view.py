@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
 from kubestow.models.kube import defaults, kinds, objects, workload_objects
-from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.lenient_decode import near_keys, shorten
 from kubestow.models.kube.selectors import LabelRequirement, Selector, canonical
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
@@ -146,7 +146,7 @@ def split(text: str) -> tuple[str | None, str]:
     return (None, text) if kind is None else (kind, name)
 
 
-def find(snapshots: Iterable[Snapshot], text: str) -> tuple[str, str, str]:
+def find(snapshots: Collection[Snapshot], text: str) -> tuple[str, str, str]:
     """Return kind, namespace and name of the workload that ``[KIND/][NAMESPACE/]NAME`` refers to.
 
     Objects that another one controls, such as ReplicaSets of a Deployment, match only with their kind.
@@ -168,11 +168,18 @@ def find(snapshots: Iterable[Snapshot], text: str) -> tuple[str, str, str]:
     }
     matches = {(k, s, n) for k, s, n in matches if kind in (None, k) and (not qualifiers or s == qualifiers[0])}
     if not matches:
-        raise InputError([f"workload {shorten(text)}: no such workload in the input"])
+        raise InputError([f"workload {shorten(text)}: no such workload in the input{near_keys(text, _keys(snapshots))}"])
     if len(matches) > 1:
         several = ", ".join(f"{k}/{s}/{n}" for k, s, n in sorted(matches))
         raise InputError([f"workload {shorten(text)}: is ambiguous, expected one of {several}"])
     return matches.pop()
+
+
+def _keys(snapshots: Iterable[Snapshot]) -> Iterator[str]:
+    """Yield the workloads that no other object controls, as KIND/NAMESPACE/NAME."""
+    for obj in (obj for snapshot in snapshots for obj in listed(snapshot)):
+        if objects.controller_of(obj) is None:
+            yield f"{type(obj).__name__}/{obj.metadata.namespace or 'default'}/{obj.metadata.name}"
 
 
 def priority_of(spec: objects.PodSpec, snapshot: Snapshot) -> int | None:

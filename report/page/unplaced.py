@@ -95,6 +95,7 @@ def cause_data(found: Cause) -> dict[str, Any]:
         "minimal": found.minimal,
         "proved": found.proved,
         "waysOut": [_remedy(way) for way in found.waysOut],
+        "untried": found.untried,
     }
 
 
@@ -118,5 +119,6 @@ def _halt(result: Result) -> Iterator[dict[str, Any]]:
         "reasons": [{"rule": rule, "nodes": nodes, "message": said} for rule, nodes, said in [("Rollout", 0, message), *reasons]],
         "cause": {
             "facts": [], "alone": True, "minimal": True, "proved": rollout.proved, "waysOut": [_remedy(way) for way in rollout.waysOut],
+            "untried": ["changes of other workloads"],
         },
     }  # fmt: skip

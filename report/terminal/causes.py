@@ -56,8 +56,11 @@ def causes(found: Sequence[Cause], owned: Mapping[str, str] | None = None) -> It
             if options:
                 line.append_text(plain(f"   {options}", style="dim"))
             yield inset(Text("- ").append_text(line), 6)
-        if not group.remedies:
-            yield inset(plain("no single change that was tried lets it be placed", style="dim"), 4)
+        untried = list(dict.fromkeys(kind for each in group.causes for kind in each.untried))
+        words = [] if group.remedies else [f"no {'change that was tried' if untried else 'single change'} lets it be placed"]
+        words += [f"not all tried: {', '.join(untried)}"] if untried else []
+        if words:
+            yield inset(plain("; ".join(words), style="dim"), 4)
 
 
 def _alike(found: Sequence[Cause], owned: Mapping[str, str]) -> list[_CauseGroup]:

@@ -8,6 +8,7 @@ from itertools import product
 from kubestow.models.documents.policy import Policy
 from kubestow.models.kube import kinds
 from kubestow.models.kube import objects as kube_objects
+from kubestow.models.kube.lenient_decode import near_keys
 from kubestow.models.numa.annotations import has_hints
 from kubestow.models.numa.colocation import switched
 from kubestow.models.numa.container_affinity import AnnotationError, Hints, affinity, parse, views
@@ -52,7 +53,8 @@ def matrix(snapshot: Snapshot, name: str, policy: Policy) -> Matrix:
     chosen = next((p for p in pods if kube_objects.pod_key(p) == name), None) or _of_workload(snapshot, name)
     if chosen is None:
         ended = any(kube_objects.pod_key(p) == name for p in snapshot.pods)
-        raise UnknownPod(f"{name}: {'the pod has ended' if ended else 'no such pod or workload in the snapshot'}")
+        near = near_keys(name, map(kube_objects.pod_key, pods))
+        raise UnknownPod(f"{name}: " + ("the pod has ended" if ended else f"no such pod or workload in the snapshot{near}"))
     try:
         own, own_views = parse(chosen, symmetric=policy.shorthand == "symmetric"), views(chosen)
     except AnnotationError as error:

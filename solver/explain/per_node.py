@@ -10,6 +10,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.documents.policy import DEFAULT, Policy
+from kubestow.models.kube.lenient_decode import near_keys, near_names
 from kubestow.models.kube.objects import is_terminal, pod_key
 from kubestow.models.snapshot.scope import Scope, select
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
@@ -92,7 +93,7 @@ def explain(
         UnknownNode: The snapshot has no such node.
     """
     if node is not None and all(n.metadata.name != node for n in snapshot.nodes):
-        raise UnknownNode(node)
+        raise UnknownNode(f"{node}: no such node in the snapshot{near_names(node, (n.metadata.name or '' for n in snapshot.nodes))}")
     if workload is not None:
         scope = _scope_of_workload(snapshot, _pods_of(snapshot, workload))
     elif pod is not None:
@@ -127,7 +128,7 @@ def _scope_of_pod(snapshot: Snapshot, pod: str) -> Scope:
     """
     named = [p for p in snapshot.pods if pod_key(p) == pod]
     if not named:
-        raise UnknownPod(f"{pod}: no such pod in the snapshot")
+        raise UnknownPod(f"{pod}: no such pod in the snapshot{near_keys(pod, map(pod_key, snapshot.pods))}")
     if is_terminal(named[0]):
         raise UnknownPod(f"{pod}: the pod has ended ({named[0].status.phase if named[0].status else 'terminal'})")
     scope = select(snapshot, include_gated=True, unbind=pod)
@@ -171,14 +172,16 @@ def _pods_of(snapshot: Snapshot, workload: str) -> list[int]:
     wanted_kind, rest = split(workload)
     wanted = (workload if wanted_kind is None else f"{wanted_kind}/{rest}").lower()
     pods: dict[str, list[int]] = {}
+    seen: dict[str, None] = {}
     for i, one in enumerate(snapshot.pods):
         if not is_terminal(one):
             kind, _, key = owners.of(one).partition(" ")
             name = key.rpartition("/")[2]
+            seen[f"{kind}/{key}"] = None
             if wanted in (name, key, f"{kind}/{name}".lower(), f"{kind}/{key}".lower()):
                 pods.setdefault(f"{kind}/{key}", []).append(i)
     if not pods:
-        raise UnknownPod(f"{workload!r}: no such workload in the snapshot, or none with pods")
+        raise UnknownPod(f"{workload!r}: no such workload in the snapshot, or none with pods{near_keys(workload, seen)}")
     if len(pods) > 1:
         raise UnknownPod(f"{workload}: it could be {' or '.join(sorted(pods))}, expected KIND/NAMESPACE/NAME")
     return next(iter(pods.values()))

@@ -9,7 +9,7 @@ from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.documents import placement as doc
 from kubestow.models.gangs import gangs
 from kubestow.models.kube.device_objects import ResourceClaim
-from kubestow.models.kube.objects import pod_key
+from kubestow.models.kube.objects import pod_key, preempts_never
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
@@ -17,7 +17,7 @@ from kubestow.solver.explain.conflict.order_conflict import order_cause
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.per_node import PodVerdict
 from kubestow.solver.explain.placed_pods import placed_in
-from kubestow.solver.explain.remedy.search import find_remedies
+from kubestow.solver.explain.remedy.search import search_remedies
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -72,8 +72,16 @@ def left_of(cluster: Cluster, placed: Sequence[int]) -> list[Left]:
         gang_left = gang_of is not None and gang_of.needed > 1 and not any(placed[h] for h in gang_of.classes)
         if unplaced and not gang_left:
             name = None if gang_of is None else gang_of.name
-            groups.append(Left(unplaced, unplaced[:1], 1, name, cls.priority, (g,), gang_of is None and _unaided(cluster, (g,))))
+            unaided = gang_of is None and _unaided(cluster, (g,))
+            groups += [Left(pods, pods[:1], 1, name, cls.priority, (g,), unaided) for pods in _by_preemption(cluster.snapshot, unplaced)]
     return sorted(groups, key=lambda group: -group.priority)
+
+
+def _by_preemption(snapshot: Snapshot, pods: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the pods that may preempt others, and those that never do. The same rules reject both, but not the same remedies help."""
+    never = [preempts_never(snapshot.pods[i]) for i in pods]
+    parts = (tuple(i for i, its in zip(pods, never, strict=True) if its is part) for part in (False, True))
+    return [part for part in parts if part]
 
 
 def _unaided(cluster: Cluster, classes: Sequence[int]) -> bool:
@@ -114,10 +122,9 @@ def asked(snapshot: Snapshot, verdicts: Sequence[PodVerdict], *, whole: bool, ti
     for i, verdict in zip(pods, verdicts, strict=True):
         if i not in seen and (whole or not verdict.feasible):
             alike.setdefault(0 if whole else id(verdict.rejected), []).append(i)
-    for members in alike.values():
-        pods_alike = tuple(members)
-        groups.append(Left(pods_alike, pods_alike if whole else pods_alike[:1], len(pods_alike) if whole else 1, None, 0))
-    return groups
+    if whole:
+        return groups + [Left(tuple(members), tuple(members), len(members), None, 0) for members in alike.values()]
+    return groups + [Left(part, part[:1], 1, None, 0) for members in alike.values() for part in _by_preemption(snapshot, members)]
 
 
 def explain_left(
@@ -166,18 +173,19 @@ def explain_left(
             continue
         cause.pods = [pod_key(snapshot.pods[i]) for i in entry.pods]
         cause.gang, cause.alone, cause.together = entry.gang, alone, entry.needed
-        cause.waysOut = remedied(question, cause, here, part(share * REMEDY_TIME_FRACTION))
+        add_remedies(question, cause, here, part(share * REMEDY_TIME_FRACTION))
         explained.append((entry, cause))
     return explained
 
 
-def remedied(question: PlacementQuestion, cause: doc.Cause, placed: Collection[str], context: RunContext) -> list[doc.Remedy]:
-    """Return the cheapest changes that help.
+def add_remedies(question: PlacementQuestion, cause: doc.Cause, placed: Collection[str], context: RunContext) -> None:
+    """Add the cheapest changes that help to a cause.
 
     Args:
         placed: Pods (namespace/name) that were placed in the same run. They do not run yet, so they cannot be
             evicted.
     """
-    remedies = find_remedies(question, sorted({fact.rule for fact in cause.facts}), context)
-    concerned = [[*remedy.arguments.get("pods", "").split(","), remedy.arguments.get("pod", "")] for remedy in remedies]
-    return [remedy for remedy, pods in zip(remedies, concerned, strict=True) if not any(pod in placed for pod in pods)]
+    search = search_remedies(question, sorted({fact.rule for fact in cause.facts}), context)
+    concerned = ({*remedy.arguments.get("pods", "").split(","), remedy.arguments.get("pod", "")} for remedy in search.remedies)
+    cause.waysOut = [remedy for remedy, pods in zip(search.remedies, concerned, strict=True) if pods.isdisjoint(placed)]
+    cause.untried = search.untried

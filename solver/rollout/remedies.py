@@ -12,6 +12,7 @@ from kubestow.models.cluster.rollout_admission import arguments, sentence, with_
 from kubestow.models.documents.placement import Remedy
 from kubestow.models.edits import nodes
 from kubestow.models.kube import objects
+from kubestow.models.kube.selectors import taints_key
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.deployment_rollout import Old, Pace
 from kubestow.solver.explain.remedy.apply import POD_CHANGES
@@ -192,7 +193,7 @@ def kinds_of_nodes(snapshot: Snapshot) -> list[objects.Node]:
     nodes: dict[bytes, objects.Node] = {}
     for node in snapshot.nodes:
         labels = {k: v for k, v in (node.metadata.labels or {}).items() if v != node.metadata.name}
-        taints = (node.spec.taints if node.spec is not None else None) or ()
+        taints = taints_key((node.spec.taints if node.spec is not None else None) or ())
         nodes.setdefault(msgspec.json.encode([labels, taints, node.status], order="deterministic"), node)
     return list(nodes.values())[:MAX_KINDS]
 

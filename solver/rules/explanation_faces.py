@@ -98,6 +98,16 @@ class ExplanationFaces(ABC):
     # --- faces for remedies, which are proved before they are reported ----------------------------------------------
 
     @classmethod
+    def corrections(cls, cluster: Cluster) -> Iterator[Idea]:
+        """Yield corrections of mistakes of the pending pods, such as misspelt names. They give up nothing, so they come first."""
+        return iter(())
+
+    @classmethod
+    def node_changes(cls, cluster: Cluster) -> Iterator[Idea]:
+        """Yield changes of single nodes after which this rule may accept the pending pods there."""
+        return iter(())
+
+    @classmethod
     def ideas(cls, cluster: Cluster) -> Iterator[Idea]:
         """Yield the relaxations of this rule that may help the pending pods, except those with numbers."""
         return iter(())
@@ -134,6 +144,10 @@ class ExplanationFaces(ABC):
     def fact_kind(cls, topic: Hashable) -> Hashable:
         """Return the coarsest group of facts of this rule to which a topic belongs."""
         return topic[0] if isinstance(topic, tuple) else type(topic).__name__
+
+    def comes_first(self, topic: Hashable) -> bool:
+        """Return True if nothing else about the pods matters before this fact is changed, because an object is missing or not ready."""
+        return False
 
     def fact_keys(self, topic: Hashable) -> dict[str, bool]:
         """Return the topology keys of a fact, each True if all pods of the fact must be in one domain."""

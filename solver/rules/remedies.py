@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -19,6 +20,8 @@ from kubestow.models.workloads.ownership import PodOwners
 Arguments = Mapping[str, str]
 #: Returns the snapshot after a change that concerns some of the given pods (indices).
 SnapshotChange = Callable[[Snapshot, Collection[int], Arguments], Snapshot]
+#: The change that lowers a request. It asks something of the pods' owner, so moves of running pods are tried next to it.
+LOWER_REQUEST: Final = "lowerRequest"
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
@@ -44,11 +47,26 @@ class Number:
         value: The present value.
         limit: The last value that makes a difference.
         remedy: Returns the remedy that sets another value.
+        values: Values that make a difference, from the nearest to ``limit``; all integers if empty.
+        exact: False if values between these may make a difference, too.
     """
 
     value: int
     limit: int
     remedy: Callable[[int], Remedy]
+    values: tuple[int, ...] = ()
+    exact: bool = True
+
+    @property
+    def steps(self) -> int:
+        """Return the number of steps from the present value to the limit."""
+        return len(self.values) or abs(self.limit - self.value)
+
+    def after(self, steps: int) -> Remedy:
+        """Return the remedy that sets the value after the given number of steps towards the limit."""
+        if self.values:
+            return self.remedy(self.values[steps - 1])
+        return self.remedy(self.value + (steps if self.limit > self.value else -steps))
 
 
 @dataclass(frozen=True)

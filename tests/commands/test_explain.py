@@ -41,7 +41,7 @@ def test_explain_options_reach_the_engine(run: Run, fakes: Fakes) -> None:
     ("error", "line"),
     [
         (explaining.UnknownPod("prod/x: no such pod in the snapshot"), "kubestow: --pod: prod/x: no such pod in the snapshot\n"),
-        (explaining.UnknownNode("n9"), "kubestow: --node: n9: no such node in the snapshot\n"),
+        (explaining.UnknownNode("n9: no such node in the snapshot"), "kubestow: --node: n9: no such node in the snapshot\n"),
     ],
 )
 def test_explain_of_unknown_names_is_bad_input(run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, line: str) -> None:

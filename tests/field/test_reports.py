@@ -97,7 +97,10 @@ ROWS = (
     ),
     Row(
         "14-antiaffinity-zonal-volume", "explain cluster.yaml", 0,
-        ("pods q=b run there already, on 1 of 4 nodes", "the volume of claim default/data-queue-a-0 leaves 2 of 4 nodes"),
+        (
+            "pods q=b run there already, on 1 of 4 nodes", "(claim default/data-queue-a-0) can be used only where",
+            "that leaves 2 of 4 nodes",
+        ),
         "the volume ties the pod to the zone whose only node of its pool runs the other queue",
     ),
     Row(
@@ -191,7 +194,10 @@ ROWS = (
     Row("27-scale-down-skew", "audit twelve.yaml", 0, ("nothing found",), "before that nothing was wrong"),
     Row(
         "29-local-volume-hostport", "explain cluster.yaml", 0,
-        ("host port 7000/TCP is taken on 1 of 2 nodes", "the volume of claim default/d-ring-a-0 leaves 1 of 2 nodes", "!add 1 node"),
+        (
+            "host port 7000/TCP is taken on 1 of 2 nodes", "(claim default/d-ring-a-0) can be used only where",
+            "that leaves 1 of 2 nodes", "!add 1 node",
+        ),
         "its local volume is on the node whose port is taken",
     ),
     Row(

@@ -10,6 +10,7 @@ from kubestow.audit.view.usable_nodes import grave, running, wanted
 from kubestow.audit.view.view import ClusterView, Subject
 from kubestow.models.documents.findings.audit import Finding
 from kubestow.models.kube import objects
+from kubestow.models.kube.lenient_decode import near_names
 from kubestow.models.kube.workload_objects import StatefulSet
 from kubestow.models.workloads.view import priority_of
 
@@ -53,10 +54,10 @@ def find(view: ClusterView) -> Iterator[Finding]:
         name = spec.priorityClassName
         unknown = name and subject.workload is not None and priority_of(subject.workload.spec, snapshot) is None
         if unknown and is_captured("PriorityClasses", snapshot.priority_classes):
+            text = f"there is no PriorityClass {name}{near_names(name or '', snapshot.priority_classes)}"
             yield _PRIORITY.found(
-                subject.name, f"there is no PriorityClass {name}", field=f"{subject.path}.priorityClassName", rule="Priority",
-                severity=grave(view, subject),
-            )  # fmt: skip
+                subject.name, text, field=f"{subject.path}.priorityClassName", rule="Priority", severity=grave(view, subject)
+            )
         mounts = any(v.persistentVolumeClaim is not None for v in spec.volumes or ())
         if mounts and is_captured("PersistentVolumeClaims", snapshot.persistent_volume_claims):
             yield from _claims(view, subject)
@@ -76,7 +77,9 @@ def _claims(view: ClusterView, subject: Subject) -> Iterator[Finding]:
         key = f"{subject.namespace}/{volume.persistentVolumeClaim.claimName}"
         if key not in view.snapshot.persistent_volume_claims:
             field = f"{subject.path}.volumes[{i}].persistentVolumeClaim.claimName"
-            text = f"there is no PersistentVolumeClaim {key}"
+            known = (each.removeprefix(f"{subject.namespace}/") for each in view.snapshot.persistent_volume_claims)
+            near = near_names(volume.persistentVolumeClaim.claimName, (each for each in known if "/" not in each))
+            text = f"there is no PersistentVolumeClaim {key}{near}"
             yield _CLAIM.found(subject.name, text, field=field, rule="VolumeBinding", severity=grave(view, subject))
 
 
@@ -106,4 +109,5 @@ def _classes(view: ClusterView) -> Iterator[Finding]:
             continue  # existing volumes may have a class without an object
         if subject is not None and (running(view, subject) or not wanted(subject)):
             continue  # its claims exist
-        yield _CLASS.found(name, f"there is no StorageClass {wants}", field=field, rule="VolumeBinding")
+        text = f"there is no StorageClass {wants}{near_names(wants, view.snapshot.storage_classes)}"
+        yield _CLASS.found(name, text, field=field, rule="VolumeBinding")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,7 @@ from kubestow.audit.view.usable_nodes import SubjectNodes, UsableNodes, grave, w
 from kubestow.audit.view.view import ClusterView, Subject
 from kubestow.models.admission.deprecated_labels import hint
 from kubestow.models.cluster.cluster import HARD_EFFECTS
+from kubestow.models.cluster.near_misses import label_question, meant_resources, question
 from kubestow.models.documents.findings.audit import Finding
 from kubestow.models.kube import objects
 from kubestow.models.kube.selectors import NodeColumns, Tolerations
@@ -63,9 +64,10 @@ def judge(view: ClusterView, subject: Subject, usable_nodes: UsableNodes | None)
     if not place.selected.any():
         if _is_reported(view, subject):
             return
+        more = hint(_label_keys(subject.pod.spec), view.snapshot.nodes) or label_question(view.nodes, subject.pod)
         yield _MATCH.found(
             subject.name,
-            f"no node has {_asked(subject.pod.spec)}{hint(_label_keys(subject.pod.spec), view.snapshot.nodes)}",
+            f"no node has {_asked(subject.pod.spec)}{more}",
             field=_field(view, subject),
             rule="NodeAffinity",
             severity=grave(view, subject),
@@ -124,6 +126,12 @@ def _refused(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, pla
     )  # fmt: skip
 
 
+def _near(nodes: Sequence[objects.Node], resource: str) -> str:
+    """Return the resources of nodes that may be meant by one that no node has, as a clause."""
+    asked = question(meant_resources(nodes, resource))
+    return f" ({asked})" if asked else ""
+
+
 def _large(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place: SubjectNodes) -> Finding:
     cluster, open_ = usable_nodes.cluster, place.selected & ~place.tainted & ~place.cordoned
     parts, short = [], "containers"
@@ -135,7 +143,7 @@ def _large(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place
             parts.append(
                 f"{cluster.resources[r]} {requested}{unit} while the largest node has {largest}{unit}"
                 if largest
-                else f"{cluster.resources[r]}, which no node has"
+                else f"{cluster.resources[r]}, which no node has{_near(view.snapshot.nodes, cluster.resources[r])}"
             )
     total = int(np.count_nonzero(open_))
     if not cluster.slots[open_].any():

@@ -35,6 +35,7 @@ const reasonsOf = (reasons) => reasons.length > 0 && table("Rejections by nodes"
 
 function remediesOf(cause) {
   if (!cause) return empty("Not searched for.");
-  if (!cause.waysOut.length) return empty("No single change that was tried lets it be placed.");
+  const untried = cause.untried.join(", ");
+  if (!cause.waysOut.length) return empty(untried ? `No change that was tried lets it be placed; not all tried: ${untried}.` : "No single change lets it be placed.");
   return h("ul", { class: "ways" }, cause.waysOut.map((way) => h("li", null, name(way.message), way.options && way.options.length ? h("code", null, name(way.options.join(" "))) : null)));
 }

@@ -18,7 +18,7 @@ from kubestow.solver.capacity.survive.search import Failed, FailureSearch, Failu
 from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.placed_pods import placed_in
-from kubestow.solver.explain.unplaced import left_of, remedied
+from kubestow.solver.explain.unplaced import add_remedies, left_of
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Maximum number of counterexamples that are explained, the worst first.
@@ -95,6 +95,6 @@ def _cause(
             cause.pods = sorted(pod_key(snapshot_after.pods[i]) for i in pods)
             cause.gang, cause.alone, cause.together = entry.gang, not bound, entry.needed
             if ways is not None:
-                cause.waysOut = remedied(with_others, cause, here, ways)
+                add_remedies(with_others, cause, here, ways)
             return cause
     return None

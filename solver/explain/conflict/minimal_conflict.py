@@ -102,7 +102,10 @@ class Reduction:
 
     def run(self) -> list[FactGroup] | None:
         """Return the groups of a minimal set; None if the facts together are possible, or nothing is known in time."""
-        groups = _grouped(self._encoding.literals, lambda tag: (tag.rule, self._rules[tag.rule].fact_kind(tag.topic)))
+        first = [tag for tag in self._encoding.literals if self._rules[tag.rule].comes_first(tag.topic)]
+        if not (first and self._check.impossible(first, self._seconds)):
+            first = list(self._encoding.literals)
+        groups = _grouped(first, lambda tag: (tag.rule, self._rules[tag.rule].fact_kind(tag.topic)))
         groups.sort(key=lambda group: self._rules[group.tags[0].rule].drop_rank)  # the hardest to understand first
         verdict, core = self._check.core([g.tags for g in groups], self._seconds)
         if verdict is None:

@@ -19,6 +19,7 @@ from kubestow.solver.explain.remedy.apply import gang_of, with_nodes
 from kubestow.solver.explain.remedy.smallest_working import least
 from kubestow.solver.explain.remedy.time_slices import TimeSlices
 from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.remedies import Idea
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 
@@ -189,6 +190,26 @@ def _own_keys(cluster: Cluster) -> list[str]:
     keys = {key for kind in rules.ALL for key in kind.topology_keys(cluster)}
     keys |= {fixed.term.key for fixed in cluster.fixed_anti if cluster.matches(fixed.term.matcher).any()}
     return sorted(keys)
+
+
+class OpenOtherwise:
+    """The nodes that would take a pod of the question, but for one rule."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._index = {name: n for n, name in enumerate(cluster.nodes.names)}
+        self._unschedulable = cluster.nodes.unschedulable
+        active = _rules_of_nodes(cluster)
+        self._open: dict[str, Bools] = {}
+        for but in (*active, None):
+            fits = np.zeros(cluster.n_nodes, dtype=bool)
+            for g in range(cluster.n_classes):
+                others = [rule.never(g) for rule in active if rule is not but]
+                fits |= ~np.logical_or.reduce([self._unschedulable, *others]) & (cluster.free >= cluster.demand[g]).all(axis=1)
+            self._open[but.name if but is not None else ""] = fits
+
+    def concerns(self, idea: Idea) -> bool:
+        """Return True if only the rule of an idea may keep pods off its node."""
+        return bool(self._open.get(idea.rule, self._open[""])[self._index[idea.remedy.arguments["node"]]])
 
 
 def uncordoned(cluster: Cluster) -> Iterator[Remedy]:

@@ -148,7 +148,8 @@ def _given_back(snapshot: Snapshot, gone: list[int]) -> Snapshot:
 
 
 def _add_nodes(question: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:
-    return with_nodes(question, [f"{arguments['count']}:{arguments['like']}"])
+    labels = arguments.get("labels")
+    return with_nodes(question, [f"{arguments['count']}:{arguments['like']}" + (f",{labels}" if labels else "")])
 
 
 def _buy_nodes(question: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:
@@ -159,7 +160,7 @@ def _buy_nodes(question: PlacementQuestion, arguments: Arguments) -> PlacementQu
 
 
 def with_nodes(question: PlacementQuestion, added: list[str]) -> PlacementQuestion:
-    """Return the question in a snapshot with more nodes, each ``N:LIKE_NODE``."""
+    """Return the question in a snapshot with more nodes, each ``N:LIKE_NODE[,KEY=VALUE…]``."""
     return with_edits(question, Edits(addNodes=added))
 
 

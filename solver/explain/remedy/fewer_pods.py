@@ -103,6 +103,7 @@ def _most(
             return remedy
         sure &= answer is False
         n -= 1
+    section.leave_open()
     return None
 
 

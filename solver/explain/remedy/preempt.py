@@ -106,6 +106,7 @@ def _solved(question: PlacementQuestion, built: _EvictionModel, section: TimeSli
             return remedy
         sure &= verdict is False
         built.encoding.forbid(counts, built.problem.victims)
+    section.leave_open()
     return None
 
 
@@ -191,7 +192,10 @@ def _search_without_model(question: PlacementQuestion, chosen: Sequence[int], se
             if section.ask(applied(question, _remedy(question, unit, sure=True))):
                 return _remedy(question, unit, sure=True)
     gone = [i for unit in units for i in unit]
-    if len(gone) > MAX_QUERIED_CANDIDATES or not section.ask(applied(question, _remedy(question, gone, sure=False))):
+    if len(gone) > MAX_QUERIED_CANDIDATES:
+        section.leave_open()
+        return None
+    if not section.ask(applied(question, _remedy(question, gone, sure=False))):
         return None
     for unit in units:
         fewer = [i for i in gone if i not in unit]

@@ -25,11 +25,19 @@ class TimeSlices:
 
     Attributes:
         seconds: Time until the context's deadline at the start.
+        open_queries: Queries that stayed open, because the time or a limit of the caller was reached.
     """
 
     context: RunContext
     seconds: float
     _outer: TimeSlices | None = None
+    open_queries: int = 0
+
+    def leave_open(self) -> None:
+        """Record a query that stays open."""
+        self.open_queries += 1
+        if self._outer is not None:
+            self._outer.leave_open()
 
     def remaining(self) -> float:
         """Return the remaining seconds; 0 after a stop."""
@@ -52,10 +60,10 @@ class TimeSlices:
     def ask(self, question: PlacementQuestion, share: float = 0.125) -> bool | None:
         """Return whether the pods can be placed, using at most this fraction of the whole time; None if time runs out."""
         granted = min(self.seconds * share, self.remaining())
-        if granted <= 0:
-            return None
-        answer = question.feasible(self._part(granted))
+        answer = question.feasible(self._part(granted)) if granted > 0 else None
         self._charge(granted / CHARGE_DIVISOR)
+        if answer is None:
+            self.leave_open()
         return answer
 
     def solve(self, model: cp_model.CpModel, share: float = 0.5, *, tight: bool = False) -> CpSatAnswer:
@@ -66,10 +74,13 @@ class TimeSlices:
         """
         granted = min(self.seconds * share, self.remaining())
         if granted <= 0:
+            self.leave_open()
             return CpSatAnswer(cp_model.UNKNOWN, None, None)
         part = self._part(granted)
         answer = CpSat(part).run(model, granted, tight=tight)
         self._charge(granted - part.deadline.remaining())
+        if answer.status == cp_model.UNKNOWN:
+            self.leave_open()
         return answer
 
     def _charge(self, seconds: float) -> None:

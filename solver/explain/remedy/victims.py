@@ -6,7 +6,6 @@ provide the same as fixed pods, but their own filters are not checked again.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 
@@ -27,9 +26,6 @@ from kubestow.solver import rules
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy.apply import gang_of
 from kubestow.solver.rules.eligibility import possible
-
-#: Maximum number of pods that are tried, one after another, for a move.
-MAX_TRIALS = 20
 
 
 @dataclass
@@ -198,7 +194,7 @@ def moves(question: PlacementQuestion) -> Iterator[Remedy]:
         if not problem.cluster.classes[g].claims and not any(rule.concerned(g) for rule in active if not rule.local):
             listed += [i for n, here in problem.at[g].items() if useful[n] for i in here]
     free = (i for i in sorted(listed, key=lambda i: (pods[i].spec.priority or 0, i)) if not _is_counted(question, pods[i]))
-    for i in itertools.islice(free, MAX_TRIALS):
+    for i in free:
         key, node = pod_key(pods[i]), pods[i].spec.nodeName or ""
         message = f"move 1 pod to another node: {key} from {node} (kubestow rebalance --goal admit)"
         yield Remedy("move", message, {"pod": key, "node": node})

@@ -6,7 +6,7 @@ the name of the rule for any other lack of devices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,10 @@ class DeviceWords(Rule):
     drop_rank = 20
     helped_by_new_nodes = helped_by_fewer_pods = True
     counts_nominated = False  # devices have no owner before a pod is bound
+
+    def comes_first(self, topic: Hashable) -> bool:
+        """Return True for a claim or class that is missing, is being deleted, or was made for another pod."""
+        return topic is not None and any(cls.devices is not None and cls.devices.refusal == topic for cls in self.cluster.classes)
 
     def order_note(self, classes: Sequence[int]) -> str:
         """Return a clause about alternatives if requests of the classes have several."""

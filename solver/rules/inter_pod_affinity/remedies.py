@@ -16,6 +16,7 @@ from kubestow.models.kube.pod_spec import required_terms
 from kubestow.models.kube.selectors import Selector, canonical
 from kubestow.models.workloads.ownership import PodOwners, name
 from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.inter_pod_affinity.near_misses import term_misses
 from kubestow.solver.rules.remedies import Arguments, Idea, PodEdit, templates, text, with_spec
 
 _TERMS: Final = {"podAffinity": "affinity", "podAntiAffinity": "anti-affinity"}
@@ -43,6 +44,21 @@ def _prefer(pod: Pod, arguments: Arguments) -> Pod:
     preferred.append(objects.WeightedPodAffinityTerm(MAX_TERM_WEIGHT, matching[0]))
     part = msgspec.structs.replace(part, **changed, preferredDuringSchedulingIgnoredDuringExecution=preferred)
     return with_spec(pod, affinity=msgspec.structs.replace(affinity, **{kind: part}))
+
+
+def _correct(pod: Pod, arguments: Arguments) -> Pod:
+    """Return the pod with a required term of ``podAffinity`` replaced."""
+    affinity = pod.spec.affinity
+    part = affinity.podAffinity if affinity is not None else None
+    if affinity is None or part is None:
+        return pod
+    corrected = msgspec.json.decode(arguments["to"], type=PodAffinityTerm)
+    changed = {
+        variant: [corrected if text(term) == arguments["term"] else term for term in terms]
+        for variant in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution")
+        if (terms := getattr(part, variant))
+    }
+    return with_spec(pod, affinity=msgspec.structs.replace(affinity, podAffinity=msgspec.structs.replace(part, **changed)))
 
 
 def _idea(rule: str, owner: str, kind: str, term: PodAffinityTerm, size: int) -> Idea:
@@ -92,9 +108,18 @@ def _selector_text(selector: Selector | None) -> str:
 
 
 class AffinityRemedies(Rule):
-    """Required terms to make preferred."""
+    """Required terms to correct, or to make preferred."""
 
-    pod_changes = {"preferTerm": PodEdit(_prefer)}
+    pod_changes = {"preferTerm": PodEdit(_prefer), "correctTerm": PodEdit(_correct)}
+
+    @classmethod
+    def corrections(cls, cluster: Cluster) -> Iterator[Idea]:
+        for owner, pod in templates(cluster):
+            for miss in term_misses(cluster, pod):
+                for meant, _, corrected in miss.meant:
+                    message = f"write {meant} instead of {miss.wanted} in the affinity of {name(owner)} over {miss.term.topologyKey}"
+                    arguments = {"workload": owner, "term": text(miss.term), "to": text(corrected)}
+                    yield Idea(cls.name, 0, Remedy("correctTerm", message, arguments))
 
     @classmethod
     def ideas(cls, cluster: Cluster) -> Iterator[Idea]:

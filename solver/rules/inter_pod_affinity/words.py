@@ -15,6 +15,7 @@ from kubestow.models.kube.objects import Pod
 from kubestow.models.kube.pod_spec import required_terms
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.facts import FactPart
+from kubestow.solver.rules.inter_pod_affinity.near_misses import term_misses
 from kubestow.solver.rules.wording import listed, selector
 
 
@@ -89,4 +90,5 @@ class AffinityWords(Rule):
         if any(cluster.matches(topic.full)[g] for g in classes):
             counts = listed(f"{cluster.domains(key)[1]} of {key}" for key in topic.keys)
             return f"{head}: none runs yet{also}, so one domain takes all that need each other (there are {counts})"
-        return f"{head}: none runs{also or ', and none is among these pods'}"
+        misses = dict.fromkeys(str(miss) for g in classes for miss in term_misses(cluster, cluster.classes[g].pod))
+        return "; ".join([f"{head}: none runs{also or ', and none is among these pods'}", *misses])

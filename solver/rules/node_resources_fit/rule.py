@@ -17,10 +17,11 @@ from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rules.base import UNLIMITED_PODS, CapacityRule
 from kubestow.solver.rules.batch_limits import UNLIMITED, BatchLimits
 from kubestow.solver.rules.facts import CellModel, Leavers, Refusal
+from kubestow.solver.rules.node_resources_fit.remedies import RequestRemedies
 from kubestow.solver.rules.node_resources_fit.words import CapacityWords
 
 
-class NodeResourcesFit(CapacityWords, CapacityRule):
+class NodeResourcesFit(CapacityWords, RequestRemedies, CapacityRule):
     """A node accepts a pod if each requested resource fits into the free amount, and a pod slot is free."""
 
     name = "NodeResourcesFit"

@@ -10,6 +10,7 @@ from kubestow.models.cluster.cluster import Cluster, Ints, domain_sum
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
 from kubestow.solver.rules.facts import FactPart, Remainder
+from kubestow.solver.rules.node_resources_fit.remedies import resource_hint
 from kubestow.solver.rules.wording import amounts
 
 
@@ -34,6 +35,7 @@ class CapacityWords(Rule):
     def sentence(self, part: FactPart) -> str:
         fact, view, cluster, resource = part.fact, part.view, self.cluster, str(part.topic)
         fact.resource = resource
+        hint = resource_hint(cluster, resource)
         free, demand = _free(cluster, resource), _demand(cluster, resource)
         asking = [g for g in part.classes if demand[g] and (view.open[g] & part.inside).any()]
         # Prefer pods that can go nowhere except here, because the others need not come here.
@@ -56,7 +58,7 @@ class CapacityWords(Rule):
                 sentence += f", and no more than {fitting} fit whole"
             else:
                 sentence += f", and no node has more than {shown[largest]}"
-        return sentence + best
+        return "; ".join(filter(None, (sentence + best, hint)))
 
 
 def _free(cluster: Cluster, resource: str) -> Ints:

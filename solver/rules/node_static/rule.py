@@ -14,8 +14,9 @@ from kubestow.models.cluster.cluster import HARD_EFFECTS, Cluster, Ints
 from kubestow.models.kube.pod_spec import operating_system
 from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT, Bools
 from kubestow.solver.rules.base import StaticRule
+from kubestow.solver.rules.node_static.near_taints import taint_text
 from kubestow.solver.rules.node_static.remedies import SelectionRemedies, TolerationRemedies
-from kubestow.solver.rules.node_static.words import SelectionWords
+from kubestow.solver.rules.node_static.words import SelectionWords, TolerationWords
 
 
 class NodeUnschedulable(StaticRule):
@@ -66,7 +67,7 @@ class NodeName(StaticRule):
         return np.zeros(len(nodes), dtype=bool)  # a running pod is on its node
 
 
-class TaintToleration(TolerationRemedies):
+class TaintToleration(TolerationWords, TolerationRemedies):
     """NoSchedule and NoExecute taints reject unless they are tolerated."""
 
     name = "TaintToleration"
@@ -104,7 +105,7 @@ class TaintToleration(TolerationRemedies):
         for n in np.flatnonzero(rejected):
             for taint in self.cluster.nodes.taints(int(n)):
                 if taint.effect in HARD_EFFECTS and not tolerations.cover(taint):
-                    taints[f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"] = None
+                    taints[taint_text(taint)] = None
         names = list(taints)
         return f"not tolerated: {', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
 

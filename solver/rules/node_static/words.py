@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from kubestow.models.cluster.near_misses import counted, label_misses, near_miss
 from kubestow.solver.rules.base import StaticRule
 from kubestow.solver.rules.facts import FactPart
+from kubestow.solver.rules.node_static.near_taints import taint_misses, taint_text, tainted
 from kubestow.solver.rules.wording import listed, node_rule
 
 
@@ -22,4 +24,18 @@ class SelectionWords(StaticRule):
 
     def sentence(self, part: FactPart) -> str:
         rules = listed(node_rule(self.cluster.classes[g].pod) for g in part.classes)
-        return f"{rules} leaves {part.view.of_all(~part.barred)} for {part.pods}"
+        misses = dict.fromkeys(str(miss) for g in part.classes for miss in label_misses(self.cluster.nodes, self.cluster.classes[g].pod))
+        return "; ".join([f"{rules} leaves {part.view.of_all(~part.barred)} for {part.pods}", *misses])
+
+
+class TolerationWords(StaticRule):
+    """Facts about taints that are not tolerated."""
+
+    def sentence(self, part: FactPart) -> str:
+        misses: dict[str, list[str]] = {}
+        for g in part.classes:
+            for toleration, taint in taint_misses(self.cluster, self.cluster.classes[g].pod):
+                meant = f"{taint_text(taint)} ({counted(tainted(self.cluster, taint), 'node')})"
+                misses.setdefault(f"no node has the tolerated taint {taint_text(toleration)}", []).append(meant)
+        hints = (near_miss(missing, dict.fromkeys(meant)) for missing, meant in misses.items())
+        return "; ".join([super().sentence(part), *hints])

@@ -22,10 +22,11 @@ from kubestow.solver.rules.batch_limits import BatchLimits
 from kubestow.solver.rules.volumes.binding import bind_claims
 from kubestow.solver.rules.volumes.claims import Driver, InstalledDrivers, VolumeChoices, attach_limits, claims_of, out_of_reach
 from kubestow.solver.rules.volumes.encoding import Pair, encode_binding, encode_limit
-from kubestow.solver.rules.volumes.words import BindingWords, LimitWords, RestrictionWords, ZoneWords
+from kubestow.solver.rules.volumes.remedies import BindingRemedies, ZoneRemedies
+from kubestow.solver.rules.volumes.words import MORE_OF_BINDING, BindingWords, LimitWords, RestrictionWords, ZoneWords
 
 
-class VolumeBinding(BindingWords):
+class VolumeBinding(BindingRemedies, BindingWords):
     """Bound volumes must be reachable. Unbound WaitForFirstConsumer claims need a reachable volume, or permission to provision one.
 
     In a batch, each static volume serves one claim (the smallest that fits, as in the scheduler), and all
@@ -34,6 +35,7 @@ class VolumeBinding(BindingWords):
     """
 
     name = "VolumeBinding"
+    of_nodes_alike = True
     local = any_order = first_come = supplied = whole_units = tracks_moves = settled = survives_merging = for_good = False
     reads = ("claims",)
     reaches, batch, repairable = Rule.reaches, Rule.batch, Rule.repairable
@@ -99,22 +101,12 @@ class VolumeBinding(BindingWords):
     def encode(self, encoding: PlacementModel) -> None:
         encode_binding(encoding)
 
-    def message(self, g: int, rejected: Bools) -> str:
-        claims = claims_of(self.cluster, g)
-        missing = [c.key for c in claims if c.missing]
-        if missing:
-            return f"claim {missing[0]} does not exist"
-        immediate = [c.key for c in claims if not c.binding.any()]
-        if immediate:
-            return f"claim {immediate[0]} is not bound, or its volume is out of reach"
-        return "a claim's volume is out of reach, or no volume is available"
 
-
-class VolumeZone(ZoneWords):
+class VolumeZone(ZoneRemedies, ZoneWords):
     """The zone and region labels of a bound volume must match the node's."""
 
     name = "VolumeZone"
-    text = "a claim's volume is in another zone, or has none"
+    of_nodes_alike = True
     reads = ("claims",)
 
     def __init__(self, cluster: Cluster) -> None:
@@ -129,7 +121,8 @@ class VolumeZone(ZoneWords):
         return self._never[g]
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
-        return [(claim.key, ~claim.zone) for claim in claims_of(self.cluster, g, named=True)]
+        """Return the exclusions by claim. If VolumeBinding rejects every node, its facts suffice."""
+        return [(claim.key, ~claim.zone) for claim in claims_of(self.cluster, g, named=True) if claim.binding.any()]
 
 
 class VolumeRestrictions(RestrictionWords):
@@ -158,7 +151,8 @@ class VolumeRestrictions(RestrictionWords):
         return self._mask(self._missing[g] or any(self._base[key] for key in self._single[g]))
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
-        return [(c.key, self._mask(c.missing or bool(self._base.get(c.key)))) for c in claims_of(self.cluster, g, named=True)]
+        """Return the exclusions by claim. The facts of VolumeBinding suffice for claims that do not exist."""
+        return [(c.key, self._mask(bool(self._base.get(c.key)))) for c in claims_of(self.cluster, g, named=True)]
 
     def rejects(self, g: int) -> Bools:
         return self._mask(self._missing[g] or any(self._used[key] for key in self._single[g]))
@@ -186,7 +180,7 @@ class VolumeRestrictions(RestrictionWords):
 
     def message(self, g: int, rejected: Bools) -> str:
         if self._missing[g]:
-            return "a claim does not exist"
+            return MORE_OF_BINDING
         return f"ReadWriteOncePod claim {self._single[g][0]} is in use"
 
 
@@ -316,10 +310,10 @@ class NodeVolumeLimits(LimitWords):
         return self._base[g]
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
-        missing: list[tuple[Hashable, Bools]] = [(c.key, self._base[g]) for c in claims_of(self.cluster, g) if c.missing]
+        """Return the exclusions by driver. The facts of VolumeBinding suffice for claims that do not exist."""
         lacking: list[tuple[Hashable, Bools]] = [(Driver(d), n) for d, n in self._installed.lacking(g, later=True).items()]
         full = [(driver, self._full(driver, self._sure(g), later=True)) for driver in sorted({d for d, _ in self._wants[g]})]
-        return missing or [*lacking, *full]
+        return [*lacking, *full]
 
     def concerned(self, g: int) -> bool:
         return bool(self.cluster.classes[g].claims)
@@ -392,7 +386,7 @@ class NodeVolumeLimits(LimitWords):
 
     def message(self, g: int, rejected: Bools) -> str:
         if self._missing[g]:
-            return "a claim does not exist"
+            return MORE_OF_BINDING
         without = {driver: nodes & rejected for driver, nodes in self._installed.lacking(g, later=False).items()}
         said = [f"CSI driver {driver} missing on {int(mask.sum())}" for driver, mask in without.items() if mask.any()]
         if not said or not np.logical_or.reduce(list(without.values()))[rejected].all():

@@ -27,6 +27,8 @@ def demand(*objects: Object, **more: Any) -> DeviceDemand:
     ("pod", "claims", "refusal"),
     [
         (using("p", "c"), [], "claim default/c does not exist"),
+        (using("p", "data"), [claim("dta", exactly())], "claim default/data does not exist; did you mean dta?"),
+        (using("p", "c"), [claim("c", exactly(of="gup"))], "device class gup does not exist; did you mean gpu?"),
         (
             using("p", "c"),
             [claim("c", exactly(), metadata=GOING)],

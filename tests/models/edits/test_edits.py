@@ -144,6 +144,13 @@ def test_a_clone_stays_in_its_zone_even_if_the_node_is_called_like_it() -> None:
     assert (labels[zone], labels["rack"], labels["kubernetes.io/hostname"]) == ("east", "east-added-1", "east-added-1")
 
 
+def test_a_clone_can_have_other_labels() -> None:
+    found = edited([node("a", labels={"zone": "1", "disk": "ssd"})], addNodes=["2:a,zone=2,rack="])
+    expected = {"zone": "2", "disk": "ssd", "rack": ""}
+    assert [n.metadata.labels for n in found.nodes[1:]] == [{"kubernetes.io/hostname": f"a-added-{i}", **expected} for i in (1, 2)]
+    assert found.nodes[0].metadata.labels == {"kubernetes.io/hostname": "a", "zone": "1", "disk": "ssd"}
+
+
 def test_clones_of_a_removed_node_stay() -> None:
     found = edited([*CLUSTER, pod("rs", owner="ReplicaSet/web", node_name="a")], addNodes=["2:a"], removeDomains=["zone=1"])
     assert [n.metadata.name for n in found.nodes] == ["c", "a-added-1", "a-added-2"]
@@ -156,6 +163,7 @@ def test_clones_of_a_removed_node_stay() -> None:
         ({"addNodes": ["a"]}, "--add-nodes 'a': expected N:LIKE_NODE, N a whole number within 1..100000"),
         ({"addNodes": ["0:a"]}, "--add-nodes '0:a': expected N:LIKE_NODE, N a whole number within 1..100000"),
         ({"addNodes": ["-1:a"]}, "--add-nodes '-1:a': expected N:LIKE_NODE, N a whole number within 1..100000"),
+        ({"addNodes": ["1:a,zone"]}, "--add-nodes '1:a,zone': expected KEY=VALUE of a node label after each comma"),
         ({"addNodes": ["99999999999:a"]}, "--add-nodes '99999999999:a': expected N:LIKE_NODE, N a whole number within 1..100000"),
         ({"removeNodes": ["x"]}, "--remove-node 'x': no such node in the snapshot"),
         ({"removeDomains": ["zone"]}, "--remove-domain 'zone': expected KEY=VALUE of a node label"),
@@ -255,6 +263,13 @@ def test_order_nodes_then_manifests_then_replicas() -> None:
     assert Counter(owner(p).kind for p in found.pods) == {"DaemonSet": 4, "ReplicaSet": 1}
 
 
+def test_near_names_are_suggested() -> None:
+    objects = [node("worker"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "storage"}}]
+    assert problems(objects, removeNodes=["wroker"]) == ["--remove-node 'wroker': no such node in the snapshot; did you mean worker?"]
+    for name, said in (("sotrage", ["-n sotrage: no such namespace in the snapshot; did you mean storage?"]), ("new", [])):
+        assert edited(objects, [workload("Deployment")], namespace=name).warnings == said
+
+
 def test_names_and_hash_of_the_result() -> None:
     snapshot, manifests = from_objects(CLUSTER), from_objects([workload("Deployment")], manifests=True)
     expansion = apply(snapshot, manifests, Edits(removeNodes=["a"]))
@@ -264,12 +279,14 @@ def test_names_and_hash_of_the_result() -> None:
 
 
 def test_edits_in_words() -> None:
-    edits = Edits(addNodes=["2:a", "1:b"], removeNodes=["c"], removeDomains=["zone=1"], replicas=["deploy/web=1", "db=0"], partial=True)
+    edits = Edits(
+        addNodes=["2:a", "1:b,zone=2,rack=x"], removeNodes=["c"], removeDomains=["zone=1"], replicas=["deploy/web=1", "db=0"], partial=True
+    )
     assert describe(edits) == [
         "without node c",
         "without the nodes labelled zone=1",
         "with 2 more nodes like a",
-        "with 1 more node like b",
+        "with 1 more node like b with zone=2, rack=x",
         "manifests may be placed in part",
         "with 1 replica of deploy/web",
         "with 0 replicas of db",

@@ -219,6 +219,7 @@ def unplaced(names: list[str], gang: str | None = None) -> Document:
             {"message": "add one node like worker-001", "options": ["--add-nodes", "1:worker-001"]},
             {"message": f"lower the CPU request of {names[0]} to 500m", "options": []},
         ],
+        "untried": [],
     }
     reasons = [
         {"rule": "NodeResourcesFit", "nodes": 4, "message": "not enough CPU"},

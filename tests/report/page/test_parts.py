@@ -173,7 +173,7 @@ def test_causes_stand_with_their_pods(snapshot: Snapshot, placement: Placement) 
     assert [(group["pods"], group["cause"] is not None) for group in found] == [(["prod/db-0"], True), (["prod/db-1"], False)]
     assert found[0]["cause"] == {
         "facts": [{"rule": "NodeResourcesFit", "object": "Pod", "message": "no"}], "alone": True, "minimal": True, "proved": True,
-        "waysOut": [{"message": "one more", "options": ["--x"]}],
+        "waysOut": [{"message": "one more", "options": ["--x"]}], "untried": [],
     }  # fmt: skip
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from kubestow.models.documents.placement import Placement
-from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.models.snapshot.snapshot import from_objects, load
+from kubestow.solver.explain.per_node import explain
+from kubestow.solver.explain.unplaced import asked, explain_left
 from kubestow.solver.runtime.options import Engine, Options
 from kubestow.solver.solve import place
 from tests import tiny
 from tests.objects import node, pod
+from tests.solver.explain.questions import within
 from tests.tiers import in_slow, sampled
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -53,6 +57,17 @@ def test_no_engine_claims_less_than_another_one_places(seed: int, kind: str) -> 
     first = [values[0] for values in tiers.values() if values]
     if first:  # lower tiers are bounded given the value of the higher ones
         assert max(value for _, value, _ in first) <= min(bound for _, _, bound in first)
+
+
+def test_pods_that_never_preempt_have_a_cause_of_their_own() -> None:
+    snapshot = load([str(Path(__file__).resolve().parents[3] / "instances" / "pending" / "preemption-never.yaml")])
+    alone = explain_left(snapshot, asked(snapshot, explain(snapshot), whole=False), [], within(20))
+    together = place(snapshot, Options(time_limit=5, workers=1)).causes
+    for causes in ([cause for _, cause in alone], together):
+        assert {cause.pods[0]: [way.message for way in cause.waysOut if way.change == "evict"] for cause in causes} == {
+            "default/urgent": ["evict 1 pod of lower priority: default/big on n1; kube-scheduler never does: preemptionPolicy is Never"],
+            "default/urgent2": ["evict 1 pod of lower priority: default/big on n1; kube-scheduler preempts such pods by itself"],
+        }
 
 
 def test_a_movable_pod_that_was_left_holds_nothing() -> None:

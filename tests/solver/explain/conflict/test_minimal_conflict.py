@@ -229,12 +229,20 @@ def mounting(name: str, **more: Any) -> Object:
     return pod(name, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}], **more)
 
 
+def test_a_missing_object_comes_before_lack_of_room() -> None:
+    asking = {"resourceClaims": [{"name": "gpus", "resourceClaimName": "gone"}]}
+    for objects, rule in (([mounting("p", cpu="9")], "VolumeBinding"), ([pod("p", cpu="9", **asking)], "DynamicResources")):
+        found = cause([node("a"), *objects])
+        assert names(found) == [rule]
+        assert "does not exist" in found.facts[0].message
+
+
 def test_volumes() -> None:
     zones = [node("a", labels={"zone": "z1"}), node("b", labels={"zone": "z2"})]
     found = cause([*zones, *claims("ReadWriteMany", "z2"), mounting("p", selector={"zone": "z1"})])
     assert names(found) == ["NodeAffinity", "VolumeBinding"]
     assert found.facts[1].object == "PersistentVolumeClaim default/data"
-    assert found.facts[1].message == "the volume of claim default/data leaves 1 of 2 nodes"
+    assert found.facts[1].message == "PersistentVolume pv (claim default/data) can be used only where zone=z2: that leaves 1 of 2 nodes (b)"
     found = cause([*zones, *claims("ReadWriteOncePod"), mounting("p", owner="Job/j"), mounting("q", owner="Job/j")])
     assert names(found) == ["VolumeRestrictions"]
     assert found.facts[0].message == "claim default/data is ReadWriteOncePod and mounted by the 2 pods of default/j"

@@ -55,7 +55,7 @@ def tried(objects: list[Object]) -> int:
 
 
 def added(way: Remedy) -> str:
-    return f"{way.arguments['count']}:{way.arguments['like']}"
+    return way.options[1]
 
 
 def remedies(objects: list[Object]) -> set[str]:

@@ -18,7 +18,7 @@ from kubestow.models.snapshot.scope import select
 from kubestow.models.workloads.ownership import PodOwners
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy.apply import applied, without_pods
-from kubestow.solver.explain.remedy.search import find_remedies
+from kubestow.solver.explain.remedy.search import find_remedies, search_remedies
 from kubestow.solver.explain.remedy.smallest_working import least
 from kubestow.solver.explain.remedy.victims import candidates
 from tests import tiny
@@ -28,6 +28,7 @@ from tests.tiers import in_slow, sampled
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
+PREEMPTED = "; kube-scheduler preempts such pods by itself"
 Object = dict[str, Any]
 
 
@@ -43,7 +44,7 @@ def ask(given: PlacementQuestion, *rules: str, limit: int = 20) -> list[Remedy]:
     remedies = find_remedies(given, rules, within(60), limit=limit)
     for way in remedies:
         assert applied(given, way).feasible(within(20)) is True, way
-        assert not {"least", "most"} & way.arguments.keys(), way
+        assert way.change == "lowerRequest" or not {"least", "most"} & way.arguments.keys(), way
     return remedies
 
 
@@ -138,11 +139,13 @@ def test_node_rules_are_dropped_one_by_one() -> None:
         "drop disk=hdd from the nodeSelector of prod/web"
     ]
     assert messages(ask(unit([fine, *webs(1, affinity=wanted)]), "NodeAffinity")) == [
-        "drop gpu In [a100] from the required node affinity of prod/web"
+        "label a with gpu=a100",
+        "drop gpu In [a100] from the required node affinity of prod/web",
     ]
     both = ask(unit([fine, *webs(1, affinity=wanted, selector={"disk": "hdd"})]), "NodeAffinity")
-    assert [way.change for way in both] == ["combination"]
-    assert both[0].message == (
+    assert [way.change for way in both] == ["combination"] * 2
+    assert both[0].message == "label a with gpu=a100; and drop disk=hdd from the nodeSelector of prod/web"
+    assert both[1].message == (
         "drop disk=hdd from the nodeSelector of prod/web; and drop gpu In [a100] from the required node affinity of prod/web"
     )
 
@@ -232,7 +235,7 @@ def test_a_budget_that_forbids_the_eviction_is_named_beside_one_that_works() -> 
     evictions = [way.message for way in found if way.change == "evict"]
     assert evictions == [
         "evict 1 pod of lower priority: default/low on a, against PodDisruptionBudget default/low (allows 0)",
-        "evict 1 pod of lower priority: default/high on a",
+        f"evict 1 pod of lower priority: default/high on a{PREEMPTED}",
     ]
 
 
@@ -281,10 +284,10 @@ def test_a_pod_that_others_need_is_not_moved() -> None:
 def test_pods_that_repel_or_skew_are_evicted_too() -> None:
     repelling = pod("r", cpu="1", priority=0, node_name="a", affinity=anti("web"), namespace="prod")
     found = ask(unit([node("a"), repelling, *webs(1, priority=5)]), "InterPodAffinity")
-    assert "evict 1 pod of lower priority: prod/r on a" in messages(found)
+    assert f"evict 1 pod of lower priority: prod/r on a{PREEMPTED}" in messages(found)
     objects = [zoned("a", "a"), zoned("b", "b", pods="0"), pod("w", namespace="prod", labels={"app": "web"}, priority=0, node_name="a")]
     found = ask(unit([*objects, *webs(1, priority=5, spread=[spread(1)])]), "PodTopologySpread")
-    assert "evict 1 pod of lower priority: prod/w on a" in messages(found)
+    assert f"evict 1 pod of lower priority: prod/w on a{PREEMPTED}" in messages(found)
 
 
 def test_overcommitted_nodes_lose_no_more_than_newcomers_need() -> None:
@@ -292,7 +295,7 @@ def test_overcommitted_nodes_lose_no_more_than_newcomers_need() -> None:
     over = [pod(f"o-{i}", cpu="3", priority=0, node_name="a") for i in range(3)]
     fit = [pod("x", cpu="4", priority=0, node_name="b")]
     found = ask(unit([node("a"), node("b"), *over, *fit, *webs(1, cpu="2", priority=5)]), "NodeResourcesFit")
-    assert "evict 1 pod of lower priority: default/x on b" in messages(found)
+    assert f"evict 1 pod of lower priority: default/x on b{PREEMPTED}" in messages(found)
 
 
 def test_replicas_are_reduced_to_the_most_that_fit() -> None:
@@ -337,6 +340,7 @@ def test_a_required_topology_is_made_preferred() -> None:
     assert messages(found) == [
         f"add 1 node like n1 ({ZONE}=a)",
         "run 4 replicas of prod/web instead of 6",
+        "request at most 666m CPU instead of 1 in prod/web",
         f"make the topology {ZONE} of gang prod/train preferred",
     ]
 
@@ -351,6 +355,21 @@ def test_no_more_than_asked_for_and_nothing_without_time() -> None:
     given = unit([node("a", cpu="4"), *webs(8, cpu="1", priority=1)])
     assert len(ask(given, limit=1)) == 1
     assert find_remedies(given, [], within(1e-9)) == []
+
+
+def test_kinds_of_which_not_all_were_tried_are_named() -> None:
+    def untried(running: int, seconds: float) -> list[str]:
+        full = [
+            node("a", cpu="4"),
+            node("b", cpu="4"),
+            *(pod(f"l{i}", cpu="50m", node_name="a", owner="ReplicaSet/l") for i in range(running)),
+        ]
+        given = unit([*full, *webs(1, cpu="4", selector={HOST: "a"})])
+        return search_remedies(given, ["NodeResourcesFit"], within(seconds)).untried
+
+    assert untried(4, 60) == []
+    assert untried(22, 60) == ["moves of running pods"]  # only the first 20 are tried
+    assert untried(4, 1e-9) == ["more nodes", "fewer pods and smaller requests", "moves of running pods"]
 
 
 def test_a_deterministic_run_says_the_same_twice() -> None:
