@@ -14,7 +14,7 @@ import msgspec
 from kubestow.models.cluster.unknown_namespaces import Undecided, undecided
 from kubestow.models.documents.policy import DEFAULT, Policy
 from kubestow.models.execution.execution_grace import NO_HISTORY, History
-from kubestow.models.kube import objects
+from kubestow.models.kube import kinds, objects
 from kubestow.models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
 from kubestow.models.kube.pod_spec import affinity_terms
 from kubestow.models.kube.selectors import NodeColumns
@@ -174,7 +174,7 @@ class ClusterView:
 
     def _subjects(self) -> Iterator[Subject]:
         snapshot, owned = self.snapshot, OwnedPods(self.snapshot)
-        there = {(type(o).__name__, o.metadata.namespace or "default", o.metadata.name or ""): o for o in listed(snapshot)}
+        there = {(kinds.name_of(o), o.metadata.namespace or "default", o.metadata.name or ""): o for o in listed(snapshot)}
         grouped: set[int] = set()
         for obj in listed(snapshot):
             owner = controller_of(obj)

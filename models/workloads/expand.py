@@ -13,8 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from kubestow.models.documents.placement import Unmodelled
+from kubestow.models.kube import kinds, workload_objects
 from kubestow.models.kube import objects as kube_objects
-from kubestow.models.kube import workload_objects
+from kubestow.models.kube.pod_sets import PodSet
 from kubestow.models.snapshot import sources
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads import checks, claims, gang_markers
@@ -91,8 +92,9 @@ def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, re
         previous = named(snapshot, *_name(workload.obj))
         plan, owner = maker.plan(workload, existing, previous)
         made = maker.fill(workload, plan.slots, owner)
-        added = gang_markers.marks(workload, names.get(workload.ref), plan.wanted, partial=partial)
-        for i in (*existing, *made):
+        gangs = (*(plan.gangs or [""] * len(existing)), *(slot.gang for slot in plan.slots))
+        for i, gang in zip((*existing, *made), gangs, strict=True):
+            added = gang_markers.marks(workload, names.get(workload.ref), gang, plan.wanted, partial=partial)
             merged.pods[i] = gang_markers.annotated(merged.pods[i], added)
         none = plan.warnings or (("wants 0 pods: no pods are made",) if plan.wanted == 0 else ())
         surplus = _surplus(workload, plan, len(existing), stated=_name(workload.obj) in counts)
@@ -175,14 +177,30 @@ def top_up(snapshot: Snapshot, kind: str, namespace: str, name: str, count: int)
 
 
 def _name(obj: Any) -> tuple[str, str, str]:
-    return type(obj).__name__, obj.metadata.namespace or "default", obj.metadata.name or ""
+    return kinds.name_of(obj), obj.metadata.namespace or "default", obj.metadata.name or ""
 
 
 def made_by_another(obj: Any, merged: Snapshot) -> bool:
-    """Return True if a ReplicaSet or Job belongs to an existing Deployment or CronJob, which makes the pods."""
+    """Return True if a ReplicaSet or Job belongs to an existing Deployment, CronJob or custom workload, which makes the pods."""
     owner = kube_objects.controller_of(obj)
-    parent = _PARENTS.get(type(obj).__name__)
+    if owner is not None and _makes(merged, owner, obj):
+        return True
+    parent = _PARENTS.get(kinds.name_of(obj))
     return owner is not None and owner.kind == parent and named(merged, parent, obj.metadata.namespace or "default", owner.name) is not None
+
+
+def _makes(merged: Snapshot, owner: kube_objects.OwnerReference, obj: Any) -> bool:
+    """Return True if the owner of an object is a custom workload of the input, or a pod set's owner is any workload of it."""
+    namespace = obj.metadata.namespace or "default"
+    if isinstance(obj, PodSet) and named(merged, owner.kind, namespace, owner.name) is not None:
+        return True
+    return any(
+        each.spec is not None and each.spec.object == owner.name and (each.metadata.namespace or "default") == namespace
+        for kind, listed_sets in merged.workloads.items()
+        if kind not in kinds.KINDS
+        for each in listed_sets
+        if each.spec is not None and each.spec.kind == owner.kind
+    )
 
 
 def _scaled(obj: Any, count: int | None, merged: Snapshot) -> Any:
@@ -191,7 +209,7 @@ def _scaled(obj: Any, count: int | None, merged: Snapshot) -> Any:
         return obj
     scaled = workloads_replicas.scaled(obj, count)
     if scaled is None:
-        raise InputError([f"{type(obj).__name__} {obj.metadata.namespace}/{obj.metadata.name}: cannot be scaled, it has a pod per node"])
+        raise InputError([f"{kinds.name_of(obj)} {obj.metadata.namespace}/{obj.metadata.name}: cannot be scaled, it has a pod per node"])
     return _put(merged, obj, scaled)
 
 
@@ -204,7 +222,7 @@ def _labelled(obj: Any, merged: Snapshot, manifests: Snapshot) -> Any:
 
 
 def _put(merged: Snapshot, old: Any, new: Any) -> Any:
-    objects_of_kind = merged.workloads[type(old).__name__]
+    objects_of_kind = merged.workloads[kinds.name_of(old)]
     objects_of_kind[next(i for i, each in enumerate(objects_of_kind) if each is old)] = new
     return new
 

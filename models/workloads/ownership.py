@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kubestow.models.kube import objects
+from kubestow.models.kube import kinds, objects
+from kubestow.models.kube.pod_sets import PodSetSpec
 from kubestow.models.kube.selectors import Selector, selector_matches
 from kubestow.models.kube.workload_objects import ReplicaSet
 from kubestow.models.snapshot.snapshot import Snapshot
@@ -43,6 +44,7 @@ class OwnedPods:
         self._finished: dict[_Key, list[int]] = {}
         self._bare: dict[str, list[int]] = {}
         self._children: dict[_Key, dict[str, None]] = {}
+        self._sets = pod_sets(snapshot)
         known: set[_Key] = set()
         for kind in _CHILDREN.values():
             for child in snapshot.workloads.get(kind, ()):
@@ -96,10 +98,47 @@ class OwnedPods:
         return sorted(self._all(self._finished, kind, namespace, name))
 
     def _all(self, where: Mapping[_Key, Iterable[int]], kind: str, namespace: str, name: str) -> list[int]:
+        pod_set = self._sets.get((kind, namespace, name))
+        if pod_set is not None:
+            return self._of_set(pod_set, namespace, where)
         indices = list(where.get((kind, namespace, name), ()))
         for child in self._children.get((kind, namespace, name), ()):
             indices += where.get((_CHILDREN.get(kind, ""), namespace, child), ())
         return indices
+
+    def _of_set(self, spec: PodSetSpec, namespace: str, where: Mapping[_Key, Iterable[int]]) -> list[int]:
+        """Return the pods of a pod set: they have its controllers and the labels that its pods share."""
+        varying = spec.varying
+        labels = {key: value for key, value in (spec.labels or {}).items() if key not in varying and "{hash}" not in value}
+        return [
+            i
+            for owner in _owners(spec, namespace, where)
+            for i in where.get(owner, ())
+            if labels.items() <= (self._pods[i].metadata.labels or {}).items()
+        ]
+
+
+def _owners(spec: PodSetSpec, namespace: str, where: Mapping[_Key, Iterable[int]]) -> Iterable[_Key]:
+    """Return the controllers of the pods of a pod set."""
+    owner = spec.owner
+    if owner is None:
+        return ()
+    if "{hash}" in owner.name:
+        name = re.compile(re.escape(owner.name).replace(re.escape("{hash}"), "[a-z0-9]+"))
+        return [key for key in where if key[:2] == (owner.kind, namespace) and name.fullmatch(key[2])]
+    names = dict.fromkeys(member.owner.name for n in range(0, spec.replicas, spec.size) if (member := spec.member(n)).owner is not None)
+    return [(owner.kind, namespace, each) for each in names] if "{" in owner.name else [(owner.kind, namespace, owner.name)]
+
+
+def pod_sets(snapshot: Snapshot) -> dict[_Key, PodSetSpec]:
+    """Return the pod sets of a snapshot by kind, namespace and name."""
+    return {
+        (obj.kind, obj.metadata.namespace or "default", obj.metadata.name): obj.spec
+        for kind, listed in snapshot.workloads.items()
+        if kind not in kinds.KINDS
+        for obj in listed
+        if obj.spec is not None
+    }
 
 
 def named(snapshot: Snapshot, kind: str, namespace: str, name: str) -> Any | None:
