@@ -21,7 +21,7 @@ from kubestow.models.kube.selectors import NodeColumns
 from kubestow.models.snapshot.scope import is_mirror
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.checks import Audience
-from kubestow.models.workloads.ownership import HASH, OwnedPods, PodOwners
+from kubestow.models.workloads.ownership import HASH, OwnedPods, PodOwners, made_by_custom
 from kubestow.models.workloads.pods import NotAdmitted, admitted
 from kubestow.models.workloads.replicas import job_wanted, stated_pods, suspended
 from kubestow.models.workloads.revisions import same_template
@@ -180,6 +180,8 @@ class ClusterView:
             owner = controller_of(obj)
             # Pods of a Deployment use its name even if the snapshot lacks it; a workload of an operator keeps its
             # own name.
+            if owner is not None and made_by_custom(snapshot, owner, obj):
+                continue
             if owner is not None and (owner.kind == "Deployment" or (owner.kind, obj.metadata.namespace or "default", owner.name) in there):
                 continue
             workload = view(labelled(obj))

@@ -54,6 +54,15 @@ def bounded_input(ctx: click.Context, param: click.Parameter, value: str | None)
         ctx.with_resource(at_most(limit))
 
 
+def own_kinds(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> None:
+    """Add the workload kinds of files to the table (click callback)."""
+    if value:
+        from kubestow.commands.common.inputs import checked
+        from kubestow.models.documents import workload_kinds_file
+
+        checked(lambda: workload_kinds_file.use(value))
+
+
 def output_path(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Return the file to write. Refuse ``-o yaml`` and the like: in kubectl they choose a format, here they would name a file."""
     word = (value or "").partition("=")[0]

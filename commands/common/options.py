@@ -16,7 +16,7 @@ from kubestow.commands.common import version_options
 from kubestow.commands.common.cluster import choice
 from kubestow.commands.common.cluster.choice import ClusterChoice
 from kubestow.commands.common.exit_codes import refuse
-from kubestow.commands.common.option_values import bounded_input, listed, namespace_name, output_path, positive
+from kubestow.commands.common.option_values import bounded_input, listed, namespace_name, output_path, own_kinds, positive
 
 #: A function that adds an option to a command.
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -352,6 +352,17 @@ max_input: Decorator = click.option(
 )
 
 
+workload_kinds: Decorator = click.option(
+    "--workload-kinds",
+    multiple=True,
+    metavar="FILE",
+    type=FILE,
+    callback=own_kinds,
+    expose_value=False,
+    help="Read objects of the kinds in this file as workloads, too; repeatable.",
+)
+
+
 def noise(
     quiet: str = "Print only errors on standard error.", verbose: str = "Print all warnings and progress on standard error."
 ) -> Decorator:
@@ -361,7 +372,7 @@ def noise(
 
 
 #: Options of every command that judges a snapshot.
-judged = in_order(versions, strict, max_input, noise())
+judged = in_order(versions, strict, max_input, workload_kinds, noise())
 #: The same with a policy and --daemon-namespaces; and then also with --include-gated.
 exempting = in_order(policy, daemon_namespaces, judged)
 scoped = in_order(policy, scope, judged)

@@ -22,6 +22,7 @@ from kubestow.commands.common.options import Streams, bundled
 @click.option(
     "--timeout", metavar="SECONDS", type=float, default=15, callback=positive, help="Give up after this time without output from kubectl."
 )
+@options.workload_kinds
 @options.output("table", "json", "yaml")
 @bundled(streams=Streams)
 def doctor(streams: Streams, context: str | None, kubeconfig: str | None, kubectl: str | None, timeout: float) -> None:

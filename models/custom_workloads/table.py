@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec import Meta
 
 from kubestow.models.custom_workloads.expressions import VARIABLES, ExpressionError, compiled, steps
 from kubestow.models.kube.lenient_decode import did_you_mean, plain, shorten
@@ -37,111 +38,68 @@ class TableError(ValueError):
 class OwnerEntry(msgspec.Struct, forbid_unknown_fields=True):
     """The object that controls pods, such as the Job that a JobSet makes. ``name`` is a pattern."""
 
-    apiVersion: str
-    kind: str
-    name: str
+    apiVersion: Annotated[str, Meta(description="Its apiVersion.")]
+    kind: Annotated[str, Meta(description="Its kind.")]
+    name: Annotated[str, Meta(description="Pattern of its name.")]
 
 
 class ResourcesEntry(msgspec.Struct, forbid_unknown_fields=True):
-    """Resources that override those of a container of the template.
+    """Resources that override those of a container of the template."""
 
-    Attributes:
-        container: Name of the container.
-        value: CEL expression for requests and limits; an empty map changes nothing.
-    """
-
-    container: str
-    value: str
+    container: Annotated[str, Meta(description="Name of the container.")]
+    value: Annotated[str, Meta(description="CEL expression for requests and limits; an empty map changes nothing.")]
 
 
 class SetEntry(msgspec.Struct, forbid_unknown_fields=True):
-    """Equal pods that an object asks for. Expressions are CEL, patterns have placeholders in braces.
+    """Equal pods that an object asks for. Expressions are CEL, patterns have placeholders in braces."""
 
-    Attributes:
-        each: Path of the roles, each of which makes one pod set (``spec.roles[*]``, ``spec.roles.*``); empty: the object.
-        role: Expression for the name of the role; empty: the set has none.
-        when: Expression that says if the set exists.
-        template: Path of the pod template in the role.
-        spec: Path of a pod spec without a template around it, instead of ``template``.
-        build: Expression for a pod template, instead of ``template``.
-        replicas: Expression for the number of replicas.
-        size: Expression for the number of pods of each replica.
-        first: Index of the first pod of each replica.
-        pod: Pattern of the pods' names; one that ends in ``-`` gets a random suffix.
-        owner: The controller of the pods; omitted: the object.
-        labels: Patterns of labels that the controller adds.
-        gang: Pattern of the gang's name; omitted: the kind's.
-        annotations: Expressions for annotations of the pods; an empty text adds none.
-        resources: Resources that override those of the template.
-        sidecars: Expression for containers that the controller adds.
-    """
-
-    each: str = ""
-    role: str = ""
-    when: str = ""
-    template: str = ""
-    spec: str = ""
-    build: str = ""
-    replicas: str | int = 1
-    size: str | int = 1
-    first: int = 0
-    pod: str = "{name}-"
-    owner: OwnerEntry | None = None
-    labels: dict[str, str] = {}
-    gang: str | None = None
-    annotations: dict[str, str] = {}
-    resources: ResourcesEntry | None = None
-    sidecars: str = ""
+    each: Annotated[
+        str, Meta(description="Path of the roles, each of which makes one pod set (`spec.roles[*]`, `spec.roles.*`); empty: the object.")
+    ] = ""
+    role: Annotated[str, Meta(description="Expression for the name of the role; empty: the set has none.")] = ""
+    when: Annotated[str, Meta(description="Expression that says if the set exists.")] = ""
+    template: Annotated[str, Meta(description="Path of the pod template in the role.")] = ""
+    spec: Annotated[str, Meta(description="Path of a pod spec without a template around it, instead of `template`.")] = ""
+    build: Annotated[str, Meta(description="Expression for a pod template, instead of `template`.")] = ""
+    replicas: Annotated[str | int, Meta(description="Expression for the number of replicas.")] = 1
+    size: Annotated[str | int, Meta(description="Expression for the number of pods of each replica.")] = 1
+    first: Annotated[int, Meta(description="Index of the first pod of each replica.")] = 0
+    pod: Annotated[str, Meta(description="Pattern of the pods' names; one that ends in `-` gets a random suffix.")] = "{name}-"
+    owner: Annotated[OwnerEntry | None, Meta(description="The controller of the pods; omitted: the object.")] = None
+    labels: Annotated[dict[str, str], Meta(description="Patterns of labels that the controller adds.")] = {}
+    gang: Annotated[str | None, Meta(description="Pattern of the gang's name; omitted: the kind's.")] = None
+    annotations: Annotated[dict[str, str], Meta(description="Expressions for annotations of the pods; an empty text adds none.")] = {}
+    resources: Annotated[ResourcesEntry | None, Meta(description="Resources that override those of the template.")] = None
+    sidecars: Annotated[str, Meta(description="Expression for containers that the controller adds.")] = ""
 
 
 class RefEntry(msgspec.Struct, forbid_unknown_fields=True):
-    """Another object of the input that an object refers to.
+    """Another object of the input that an object refers to."""
 
-    Attributes:
-        kind: Expression for its kind; an empty text means no reference.
-        name: Expression for its name.
-        known: Objects that the system installs itself, by name; used if the input lacks them.
-    """
-
-    kind: str
-    name: str
-    known: dict[str, dict[str, Any]] = {}
+    kind: Annotated[str, Meta(description="Expression for its kind; an empty text means no reference.")]
+    name: Annotated[str, Meta(description="Expression for its name.")]
+    known: Annotated[
+        dict[str, dict[str, Any]], Meta(description="Objects that the system installs itself, by name; used if the input lacks them.")
+    ] = {}
 
 
 class KindEntry(msgspec.Struct, forbid_unknown_fields=True):
-    """A workload kind.
+    """A workload kind."""
 
-    Attributes:
-        kind: The kind.
-        group: Its API group.
-        versions: Known versions, the newest last.
-        display: Name in documents and messages if another kind of Kubernetes has this one.
-        system: The project that defines the kind.
-        source: Address of the definition that the entry follows.
-        suspended: Expression that says if the controller makes no pods for now.
-        gang: Pattern of the gang's name; empty: each pod is placed alone.
-        minimum: Expression for the number of pods that a gang needs; empty: all.
-        refs: Objects that expressions use as ``refs.NAME``.
-        wraps: Path of whole objects inside, which are read by themselves as one gang.
-        unmodelled: Effects of fields and annotations that are not followed, by path.
-        fields: Fields of the kind's spec, for the detection of misspelt ones.
-        sets: The pod sets. An object without any only serves others, such as a runtime.
-    """
-
-    kind: str
-    group: str
-    versions: list[str]
-    display: str = ""
-    system: str = ""
-    source: str = ""
-    suspended: str = ""
-    gang: str = "{name}"
-    minimum: str = ""
-    refs: dict[str, RefEntry] = {}
-    wraps: str = ""
-    unmodelled: dict[str, str] = {}
-    fields: list[str] = []
-    sets: list[SetEntry] = []
+    kind: Annotated[str, Meta(description="The kind.")]
+    group: Annotated[str, Meta(description="Its API group.")]
+    versions: Annotated[list[str], Meta(description="Known versions, the newest last.")]
+    display: Annotated[str, Meta(description="Name in documents and messages if another kind of Kubernetes has this one.")] = ""
+    system: Annotated[str, Meta(description="The project that defines the kind.")] = ""
+    source: Annotated[str, Meta(description="Address of the definition that the entry follows.")] = ""
+    suspended: Annotated[str, Meta(description="Expression that says if the controller makes no pods for now.")] = ""
+    gang: Annotated[str, Meta(description="Pattern of the gang's name; empty: each pod is placed alone.")] = "{name}"
+    minimum: Annotated[str, Meta(description="Expression for the number of pods that a gang needs; empty: all.")] = ""
+    refs: Annotated[dict[str, RefEntry], Meta(description="Objects that expressions use as `refs.NAME`.")] = {}
+    wraps: Annotated[str, Meta(description="Path of whole objects inside, which are read by themselves as one gang.")] = ""
+    unmodelled: Annotated[dict[str, str], Meta(description="Effects of fields and annotations that are not followed, by path.")] = {}
+    fields: Annotated[list[str], Meta(description="Fields of the kind's spec, for the detection of misspelt ones.")] = []
+    sets: Annotated[list[SetEntry], Meta(description="The pod sets. An object without any only serves others, such as a runtime.")] = []
 
     @property
     def name(self) -> str:
@@ -158,9 +116,9 @@ class KindEntry(msgspec.Struct, forbid_unknown_fields=True):
 class WorkloadKinds(msgspec.Struct, forbid_unknown_fields=True):
     """A file of workload kinds: ``kind: WorkloadKinds``."""
 
-    apiVersion: str
-    kind: str
-    workloadKinds: list[KindEntry]
+    apiVersion: Annotated[str, Meta(description="`kubestow.dev/v1alpha1`.")]
+    kind: Annotated[str, Meta(description="`WorkloadKinds`.")]
+    workloadKinds: Annotated[list[KindEntry], Meta(description="The kinds.")]
 
 
 def _rank(version: str) -> tuple[int, int, int]:
@@ -236,8 +194,8 @@ def read(document: Any, label: str) -> list[KindEntry]:
             what, _, where = str(error).rpartition(" - at `$.")
             problems = [f"{where.rstrip('`')}: {what[:1].lower()}{what[1:]}" if what else str(error)]
         else:
-            if (found.apiVersion, found.kind) != ("kubestow.dev/v1", "WorkloadKinds"):
-                problems.append(f"got {found.kind} of {found.apiVersion}, expected WorkloadKinds of kubestow.dev/v1")
+            if (found.apiVersion, found.kind) != ("kubestow.dev/v1alpha1", "WorkloadKinds"):
+                problems.append(f"got {found.kind} of {found.apiVersion}, expected WorkloadKinds of kubestow.dev/v1alpha1")
             for i, entry in enumerate(found.workloadKinds):
                 problems += [f"workloadKinds[{i}].{problem}" for problem in _entry_problems(entry)]
     if problems:

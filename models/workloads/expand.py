@@ -15,13 +15,12 @@ import msgspec
 from kubestow.models.documents.placement import Unmodelled
 from kubestow.models.kube import kinds, workload_objects
 from kubestow.models.kube import objects as kube_objects
-from kubestow.models.kube.pod_sets import PodSet
 from kubestow.models.snapshot import sources
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads import checks, claims, gang_markers
 from kubestow.models.workloads import replicas as workloads_replicas
 from kubestow.models.workloads.merge import located, merge
-from kubestow.models.workloads.ownership import OwnedPods, named
+from kubestow.models.workloads.ownership import OwnedPods, made_by_custom, named
 from kubestow.models.workloads.pods import Maker, NotAdmitted, admitted
 from kubestow.models.workloads.replicas import ReplicaPlan, Slot
 from kubestow.models.workloads.revisions import reference, same_template
@@ -183,24 +182,10 @@ def _name(obj: Any) -> tuple[str, str, str]:
 def made_by_another(obj: Any, merged: Snapshot) -> bool:
     """Return True if a ReplicaSet or Job belongs to an existing Deployment, CronJob or custom workload, which makes the pods."""
     owner = kube_objects.controller_of(obj)
-    if owner is not None and _makes(merged, owner, obj):
+    if owner is not None and made_by_custom(merged, owner, obj):
         return True
     parent = _PARENTS.get(kinds.name_of(obj))
     return owner is not None and owner.kind == parent and named(merged, parent, obj.metadata.namespace or "default", owner.name) is not None
-
-
-def _makes(merged: Snapshot, owner: kube_objects.OwnerReference, obj: Any) -> bool:
-    """Return True if the owner of an object is a custom workload of the input, or a pod set's owner is any workload of it."""
-    namespace = obj.metadata.namespace or "default"
-    if isinstance(obj, PodSet) and named(merged, owner.kind, namespace, owner.name) is not None:
-        return True
-    return any(
-        each.spec is not None and each.spec.object == owner.name and (each.metadata.namespace or "default") == namespace
-        for kind, listed_sets in merged.workloads.items()
-        if kind not in kinds.KINDS
-        for each in listed_sets
-        if each.spec is not None and each.spec.kind == owner.kind
-    )
 
 
 def _scaled(obj: Any, count: int | None, merged: Snapshot) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from kubestow.models.kube import kinds, objects
-from kubestow.models.kube.pod_sets import PodSetSpec
+from kubestow.models.kube.pod_sets import PodSet, PodSetSpec
 from kubestow.models.kube.selectors import Selector, selector_matches
 from kubestow.models.kube.workload_objects import ReplicaSet
 from kubestow.models.snapshot.snapshot import Snapshot
@@ -141,6 +141,21 @@ def pod_sets(snapshot: Snapshot) -> dict[_Key, PodSetSpec]:
     }
 
 
+def given_as(manifests: Snapshot, kind: str, namespace: str, name: str) -> tuple[str, str]:
+    """Return kind and name of the object in the manifests. They differ from the workload's for a pod set."""
+    obj = named(manifests, kind, namespace, name) if kind not in kinds.KINDS else None
+    return (kind, name) if obj is None or obj.spec is None else (obj.spec.kind, obj.spec.object)
+
+
+def made_by_custom(snapshot: Snapshot, owner: objects.OwnerReference, obj: Any) -> bool:
+    """Return True if an object's owner is a custom workload of the snapshot, or the object is itself one that any workload owns."""
+    namespace = obj.metadata.namespace or "default"
+    if isinstance(obj, PodSet) and named(snapshot, owner.kind, namespace, owner.name) is not None:
+        return True
+    makers = ((spec.kind, space, spec.object) for (_, space, _), spec in pod_sets(snapshot).items())
+    return (owner.kind, namespace, owner.name) in makers
+
+
 def named(snapshot: Snapshot, kind: str, namespace: str, name: str) -> Any | None:
     """Return the object of a workload; None if the snapshot lacks it."""
     for obj in snapshot.workloads.get(kind, ()):
@@ -159,6 +174,13 @@ class PodOwners:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._deployments: dict[str, str] = {}
+        self._of_sets: dict[str, str] = {}
+        sets = pod_sets(snapshot)
+        owned = OwnedPods(snapshot) if sets else None
+        for kind, namespace, name in sets if owned is not None else ():
+            assert owned is not None
+            pods = (*owned.of(kind, namespace, name), *owned.finished(kind, namespace, name))
+            self._of_sets |= {objects.pod_key(snapshot.pods[i]): f"{kind} {namespace}/{name}" for i in pods}
         for obj in snapshot.workloads.get("ReplicaSet", ()):
             if isinstance(obj, ReplicaSet):
                 for reference in obj.metadata.ownerReferences or ():
@@ -166,11 +188,13 @@ class PodOwners:
                         self._deployments[f"{obj.metadata.namespace or 'default'}/{obj.metadata.name}"] = reference.name
 
     def of(self, pod: objects.Pod) -> str:
-        """Return the owner of one pod. For a ReplicaSet this is its Deployment.
+        """Return the owner of one pod. For a ReplicaSet this is its Deployment, for a custom workload its pod set.
 
         The Deployment is known by the ReplicaSet's owner reference, or else by the pod-template-hash.
         """
         owner = objects.controller_of(pod)
+        if self._of_sets and (of_set := self._of_sets.get(objects.pod_key(pod))) is not None:
+            return of_set
         if owner is None:
             return f"Pod {objects.pod_key(pod)}"
         key = f"{pod.metadata.namespace or 'default'}/{owner.name}"

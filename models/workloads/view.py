@@ -134,7 +134,9 @@ def find(snapshots: Iterable[Snapshot], text: str) -> tuple[str, str, str]:
         InputError: No such workload, or several.
     """
     *qualifiers, name = text.split("/")
-    kind = _KINDS.get(qualifiers[0].lower()) if qualifiers else None
+    snapshots = list(snapshots)
+    custom = {kind.lower(): kind for snapshot in snapshots for kind in snapshot.workloads}
+    kind = {**custom, **_KINDS}.get(qualifiers[0].lower()) if qualifiers else None
     if kind is not None:
         qualifiers = qualifiers[1:]
     if len(qualifiers) > 1 or not name:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner, Result
 
+from kubestow import cli
+from kubestow.audit.run import AuditOptions
+from kubestow.audit.view.view import ClusterView
 from kubestow.models.custom_workloads import table
 from kubestow.models.gangs.gangs import GANG, MIN_MEMBER, Gang, find
 from kubestow.models.kube import objects
 from kubestow.models.snapshot import scope
 from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects, load
 from kubestow.models.workloads.expand import expand
+from kubestow.models.workloads.ownership import PodOwners
 from tests.objects import node
 
 Object = dict[str, Any]
@@ -91,7 +99,7 @@ def test_mistakes_in_a_table_are_named() -> None:
 
     def problems(**more: Any) -> list[str]:
         with pytest.raises(table.TableError) as error:
-            table.read({"apiVersion": "kubestow.dev/v1", "kind": "WorkloadKinds", "workloadKinds": [{**entry, **more}]}, "f")
+            table.read({"apiVersion": "kubestow.dev/v1alpha1", "kind": "WorkloadKinds", "workloadKinds": [{**entry, **more}]}, "f")
         return error.value.problems
 
     assert problems(setz=[]) == ["f: workloadKinds[0].setz: unknown field; did you mean sets?"]
@@ -377,3 +385,98 @@ def test_files_with_objects_of_the_table(tmp_path: Path) -> None:
     file.write_text(json.dumps(lws(2, 3)), encoding="utf-8")
     found = load([str(file)], manifests=True)
     assert sorted(found.sources) == ["LeaderWorkerSet default/a.leader", "LeaderWorkerSet default/a.worker"]
+
+
+# --- users' kinds, owners and commands --------------------------------------------------------------------------------
+
+PAGE = Path(table.__file__).parents[2] / "docs" / "workload-kinds.md"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli.main, [*map(str, arguments), "-f", "json"])
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The two files of kinds of the page, and a manifest for each."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(table, "_own", ContextVar("own", default=()))
+    for i, text in enumerate(PAGE.read_text(encoding="utf-8").split("```yaml\n")[1:]):
+        (tmp_path / f"kinds{i}.yaml").write_text(text.partition("```")[0], encoding="utf-8")
+    made = [
+        custom("games.example.com/v1", "GameServerSet", {"replicas": 2, "template": template()}, name="gs"),
+        custom("ml.example.com/v1", "TrainingSet", {"roles": {"W": {"replicas": 2, "hostsPerReplica": 2, "podTemplate": template()}}}),
+    ]
+    (tmp_path / "m.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": made}), encoding="utf-8")
+    (tmp_path / "c.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": NODES}), encoding="utf-8")
+    return tmp_path
+
+
+def test_the_examples_of_the_page_are_read(files: Path) -> None:
+    result = run("check", "--cluster", "c.json", "m.json", "--workload-kinds", "kinds0.yaml", "--workload-kinds", "kinds1.yaml")
+    found = {each["workload"]: each["fit"] for each in json.loads(result.stdout)["workloads"]}
+    assert found == {"GameServerSet default/gs": "fits", "TrainingSet default/a": "fits"}
+    assert gangs(grown(*json.loads((files / "m.json").read_text())["items"])) == {"a-w-0": (2, 2), "a-w-1": (2, 2)}
+
+
+def test_a_kind_that_no_entry_covers_is_an_error_with_the_entry_to_add(files: Path) -> None:
+    result = run("check", "--cluster", "c.json", "m.json")
+    assert result.exit_code == 4
+    fixes = [fault["finding"]["fix"] for fault in json.loads(result.stdout)["faults"] if fault["finding"]["code"] == "KS809"]
+    snippets = [fix.partition("describe the kind: ")[2].partition(" in a file")[0] for fix in fixes]
+    document = {"apiVersion": "kubestow.dev/v1alpha1", "kind": "WorkloadKinds", "workloadKinds": [yaml.safe_load(s) for s in snippets]}
+    assert [entry.kind for entry in table.read(document, "f")] == ["GameServerSet", "TrainingSet"]
+
+
+def test_a_mistake_in_a_file_of_kinds_ends_the_command(files: Path) -> None:
+    text = (files / "kinds0.yaml").read_text(encoding="utf-8").replace("replicas:", "replica:")
+    (files / "bad.yaml").write_text(text, encoding="utf-8")
+    result = run("check", "m.json", "--workload-kinds", "bad.yaml")
+    assert result.exit_code == 1
+    assert "bad.yaml: workloadKinds[0].sets[0].replica: unknown field; did you mean replicas?" in result.stderr
+
+
+def test_the_table_of_the_page_is_current() -> None:
+    """Out of date: python packaging/make_kinds_page.py --write"""
+    script = Path(table.__file__).parents[2] / "packaging" / "make_kinds_page.py"
+    assert subprocess.run([sys.executable, str(script)], check=False).returncode == 0
+
+
+def test_findings_about_one_role_have_its_line(tmp_path: Path) -> None:
+    manifest = tmp_path / "m.yaml"
+    volcano = custom("batch.volcano.sh/v1alpha1", "Job", {"tasks": [{"name": "a", **T}, {"name": "b", **T}]})
+    manifest.write_text(yaml.safe_dump(json.loads(json.dumps(volcano))), encoding="utf-8")
+    faults = json.loads(run("check", manifest).stdout)["faults"]
+    assert {fault["finding"]["object"]: fault["position"]["line"] for fault in faults if fault["finding"]["code"] == "KS801"} == {
+        "VolcanoJob default/a.a": 15,
+        "VolcanoJob default/a.b": 25,
+    }
+
+
+def test_running_pods_belong_to_the_object() -> None:
+    stored = custom("ray.io/v1", "RayCluster", HEAD, uid="u1")
+    made = grown(custom("ray.io/v1", "RayCluster", HEAD))
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": pod.metadata.name,
+                "namespace": "default",
+                "labels": pod.metadata.labels,
+                "ownerReferences": [{"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "a", "controller": True}],
+            },
+            "spec": {"nodeName": "n1", "containers": [{"name": "c"}]},
+            "status": {"phase": "Running"},
+        }
+        for pod in made.pods
+    ]
+    snapshot = from_objects([*NODES, stored, *pods])
+    assert {owner: len(members) for owner, members in PodOwners(snapshot).group(range(5)).items()} == {
+        "RayCluster default/a.head": 1,
+        "RayCluster default/a.g": 4,
+    }
+    assert [subject.name for subject in ClusterView(snapshot, AuditOptions()).subjects] == [
+        "RayCluster default/a.head",
+        "RayCluster default/a.g",
+    ]
