@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
@@ -138,9 +139,14 @@ def _distance(one: str, other: str) -> tuple[int, ...]:
 _own: ContextVar[tuple[KindEntry, ...]] = ContextVar("own", default=())
 
 
-def add(entries: Iterable[KindEntry]) -> None:
-    """Add a user's kinds to the table. They precede the built-in entries of the same kind."""
-    _own.set((*entries, *_own.get()))
+@contextmanager
+def extended(own: Iterable[KindEntry]) -> Iterator[None]:
+    """Add a user's kinds to the table in this block. They precede the built-in entries of the same kind."""
+    before = _own.set((*own, *_own.get()))
+    try:
+        yield
+    finally:
+        _own.reset(before)
 
 
 def available() -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from kubestow import cli
 from kubestow.audit.run import AuditOptions
 from kubestow.audit.view.view import ClusterView
 from kubestow.models.custom_workloads import table
+from kubestow.models.documents import workload_kinds_file
 from kubestow.models.gangs.gangs import GANG, MIN_MEMBER, Gang, find
 from kubestow.models.kube import objects
 from kubestow.models.snapshot import scope
@@ -400,7 +400,6 @@ def run(*arguments: object) -> Result:
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The two files of kinds of the page, and a manifest for each."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(table, "_own", ContextVar("own", default=()))
     for i, text in enumerate(PAGE.read_text(encoding="utf-8").split("```yaml\n")[1:]):
         (tmp_path / f"kinds{i}.yaml").write_text(text.partition("```")[0], encoding="utf-8")
     made = [
@@ -416,7 +415,9 @@ def test_the_examples_of_the_page_are_read(files: Path) -> None:
     result = run("check", "--cluster", "c.json", "m.json", "--workload-kinds", "kinds0.yaml", "--workload-kinds", "kinds1.yaml")
     found = {each["workload"]: each["fit"] for each in json.loads(result.stdout)["workloads"]}
     assert found == {"GameServerSet default/gs": "fits", "TrainingSet default/a": "fits"}
-    assert gangs(grown(*json.loads((files / "m.json").read_text())["items"])) == {"a-w-0": (2, 2), "a-w-1": (2, 2)}
+    with table.extended(workload_kinds_file.read(["kinds0.yaml", "kinds1.yaml"])):
+        snapshot = grown(*json.loads((files / "m.json").read_text(encoding="utf-8"))["items"])
+    assert gangs(snapshot) == {"a-w-0": (2, 2), "a-w-1": (2, 2)}
 
 
 def test_a_kind_that_no_entry_covers_is_an_error_with_the_entry_to_add(files: Path) -> None:
