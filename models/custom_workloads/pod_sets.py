@@ -97,6 +97,8 @@ class _Reader:
             kind, target = evaluate(ref.kind, self._variables), evaluate(ref.name, self._variables)
             if not kind or not target:
                 continue
+            if not isinstance(kind, str) or not isinstance(target, str):
+                raise ExpressionError(f"the {name} that it refers to: got {shorten(kind)} {shorten(target)}, expected a kind and a name")
             found = lookup(kind, self._meta.namespace or "", target)
             if found is None and target in ref.known:
                 found = ref.known[target]

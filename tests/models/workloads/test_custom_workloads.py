@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import functools
 import json
+import operator
+import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -372,6 +378,32 @@ def test_mistakes_in_an_object_are_named() -> None:
     quantity = job_set(("w", 1, 2))
     quantity["spec"]["replicatedJobs"][0]["template"]["spec"]["template"] = template("lots")
     assert problems(quantity)[0].startswith(f"JobSet default/a: {path}.resources.requests.cpu: 'lots' is not a quantity")
+
+
+#: Values of other types than the fields have.
+ODD: list[Any] = [None, 0, -1, 3, 2.5, "x", "", [], {}, [1], {"a": 1}, True, 10**30, "{name}", [None], {"": None}]
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the paths of all parts of plain data."""
+    yield at
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield from places(value[key], (*at, key))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_odd_values_are_bad_input_and_never_a_traceback(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(100):
+        manifests = copy.deepcopy(rng.choice(list(MADE.values()))[0])
+        obj = rng.choice(manifests)
+        *path, last = rng.choice([at for at in places(obj) if at[:1] in (("metadata",), ("spec",))])
+        functools.reduce(operator.getitem, path, obj)[last] = rng.choice(ODD)
+        for as_manifests in (True, False):
+            with contextlib.suppress(InputError):
+                snapshot = from_objects(manifests, manifests=as_manifests)
+                if as_manifests:
+                    expand(from_objects(NODES), snapshot)
 
 
 def test_fields_that_are_not_followed_are_noted() -> None:
