@@ -58,10 +58,10 @@ def own_kinds(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
     """Add the workload kinds of files to the table (click callback)."""
     if value:
         from kubestow.commands.common.inputs import checked
+        from kubestow.commands.core import workload_kinds
         from kubestow.models.custom_workloads.table import extended
-        from kubestow.models.documents import workload_kinds_file
 
-        ctx.with_resource(extended(checked(lambda: workload_kinds_file.read(value))))
+        ctx.with_resource(extended(checked(lambda: workload_kinds.read(value))))
 
 
 def output_path(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:

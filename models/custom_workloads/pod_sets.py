@@ -13,8 +13,7 @@ from kubestow.models.custom_workloads.table import KindEntry, SetEntry
 from kubestow.models.kube import lenient_decode
 from kubestow.models.kube.lenient_decode import did_you_mean, plain, shorten
 from kubestow.models.kube.objects import ObjectMeta, OwnerReference
-from kubestow.models.kube.pod_sets import PodSet, PodSetSpec
-from kubestow.models.kube.workload_objects import PodTemplateSpec
+from kubestow.models.kube.workload_objects import PodSet, PodSetSpec, PodTemplateSpec
 
 #: Kueue and its integrations start a suspended object once all of its pods fit, so it counts.
 _QUEUE: Final = "kueue.x-k8s.io/queue-name"
@@ -200,7 +199,8 @@ def _completed(template: Mapping[str, Any], each: SetEntry, variables: Mapping[s
     annotations = {key: evaluate(text, variables) for key, text in each.annotations.items()}
     annotations = {key: str(text) for key, text in annotations.items() if text}
     if annotations:
-        metadata = template.get("metadata") if isinstance(template.get("metadata"), Mapping) else {}
+        stated = template.get("metadata")
+        metadata: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
         template = {**template, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), **annotations}}}
     spec = template.get("spec")
     containers = spec.get("containers") if isinstance(spec, Mapping) else None

@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kubestow.models.kube import device_objects, namespace_limits, objects, topology_objects, workload_objects
-from kubestow.models.kube.pod_sets import PodSet
 from kubestow.models.kube.storage_objects import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from kubestow.models.kube.workload_objects import (
     CronJob,
@@ -15,6 +14,7 @@ from kubestow.models.kube.workload_objects import (
     Deployment,
     Job,
     PodGroup,
+    PodSet,
     PodTemplate,
     PodTemplateSpec,
     ReplicaSet,

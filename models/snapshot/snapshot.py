@@ -26,9 +26,9 @@ from kubestow.models.kube import (
 from kubestow.models.kube.feature_gates import DEFAULT as DEFAULT_GATES
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.lenient_decode import plain, shorten
-from kubestow.models.kube.pod_sets import PodSet
 from kubestow.models.kube.validation import stored
 from kubestow.models.kube.validation.kinds import problems as validation_problems
+from kubestow.models.kube.workload_objects import PodSet
 from kubestow.models.snapshot import api_types, bundles, duplicate_keys, interning, settling, sources, workload_status
 from kubestow.models.snapshot.capture_info import Capture, capture_info
 from kubestow.models.snapshot.decode import DocumentReader, identity_of

@@ -95,10 +95,9 @@ def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, re
         for i, gang in zip((*existing, *made), gangs, strict=True):
             added = gang_markers.marks(workload, names.get(workload.ref), gang, plan.wanted, partial=partial)
             merged.pods[i] = gang_markers.annotated(merged.pods[i], added)
-        none = plan.warnings or (("wants 0 pods: no pods are made",) if plan.wanted == 0 else ())
         surplus = _surplus(workload, plan, len(existing), stated=_name(workload.obj) in counts)
         other = _other_revision(workload, plan, previous, len(existing))
-        merged.warnings += [f"{workload.ref}: {text}" for text in (*none, *surplus, *other)]
+        merged.warnings += [f"{workload.ref}: {text}" for text in (*_none(plan), *surplus, *other)]
         expansion.pods += max(plan.wanted, len(existing))
         new += made
     alone = [pod for pod in merged.pods if kube_objects.pod_key(pod) in bare]
@@ -264,6 +263,10 @@ def _limit(workloads: Iterable[WorkloadView]) -> None:
         total += workloads_replicas.stated_pods(workload)
         if total > MAX_PODS:
             raise InputError([f"{workload.ref}: the workloads ask for more than {MAX_PODS:,} pods, expected fewer"])
+
+
+def _none(plan: ReplicaPlan) -> tuple[str, ...]:
+    return plan.warnings or (("wants 0 pods: no pods are made",) if plan.wanted == 0 else ())
 
 
 def _surplus(workload: WorkloadView, plan: ReplicaPlan, existing: int, *, stated: bool) -> list[str]:

@@ -11,7 +11,7 @@ import msgspec
 from kubestow.models.gangs.gangs import GANG, MIN_MEMBER, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from kubestow.models.gangs.markers import marker
 from kubestow.models.kube import objects
-from kubestow.models.kube.pod_sets import PodSet
+from kubestow.models.kube.workload_objects import PodSet
 from kubestow.models.workloads.view import WorkloadView
 
 _STATED: Final = (GANG, MIN_MEMBER, REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY)

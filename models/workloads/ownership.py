@@ -12,9 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from kubestow.models.kube import kinds, objects
-from kubestow.models.kube.pod_sets import PodSet, PodSetSpec
 from kubestow.models.kube.selectors import Selector, selector_matches
-from kubestow.models.kube.workload_objects import ReplicaSet
+from kubestow.models.kube.workload_objects import PodSet, PodSetSpec, ReplicaSet
 from kubestow.models.snapshot.snapshot import Snapshot
 
 HASH: Final = "pod-template-hash"

@@ -10,8 +10,7 @@ import msgspec
 from kubestow.models.admission import namespace_annotations as namespace_admission
 from kubestow.models.kube import defaults, objects
 from kubestow.models.kube.lenient_decode import shorten
-from kubestow.models.kube.pod_sets import PodSet
-from kubestow.models.kube.workload_objects import Job
+from kubestow.models.kube.workload_objects import Job, PodSet
 from kubestow.models.snapshot import interning
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads import claims, daemon_sets, limit_ranges, replicas

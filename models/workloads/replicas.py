@@ -14,8 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from kubestow.models.kube import objects
-from kubestow.models.kube.pod_sets import PodSet, PodSetMember, PodSetSpec
-from kubestow.models.kube.workload_objects import CronJob, DaemonSet, Job, JobSpec, JobStatus, PodTemplate
+from kubestow.models.kube.workload_objects import CronJob, DaemonSet, Job, JobSpec, JobStatus, PodSet, PodSetMember, PodSetSpec, PodTemplate
 from kubestow.models.workloads.view import WorkloadView
 
 #: Annotation of a PodTemplate with its number of pods.

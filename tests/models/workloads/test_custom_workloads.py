@@ -21,8 +21,8 @@ from click.testing import CliRunner, Result
 from kubestow import cli
 from kubestow.audit.run import AuditOptions
 from kubestow.audit.view.view import ClusterView
+from kubestow.commands.core import workload_kinds
 from kubestow.models.custom_workloads import table
-from kubestow.models.documents import workload_kinds_file
 from kubestow.models.gangs.gangs import GANG, MIN_MEMBER, Gang, find
 from kubestow.models.kube import objects
 from kubestow.models.snapshot import scope
@@ -447,7 +447,7 @@ def test_the_examples_of_the_page_are_read(files: Path) -> None:
     result = run("check", "--cluster", "c.json", "m.json", "--workload-kinds", "kinds0.yaml", "--workload-kinds", "kinds1.yaml")
     found = {each["workload"]: each["fit"] for each in json.loads(result.stdout)["workloads"]}
     assert found == {"GameServerSet default/gs": "fits", "TrainingSet default/a": "fits"}
-    with table.extended(workload_kinds_file.read(["kinds0.yaml", "kinds1.yaml"])):
+    with table.extended(workload_kinds.read(["kinds0.yaml", "kinds1.yaml"])):
         snapshot = grown(*json.loads((files / "m.json").read_text(encoding="utf-8"))["items"])
     assert gangs(snapshot) == {"a-w-0": (2, 2), "a-w-1": (2, 2)}
 
