@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -20,8 +20,6 @@ from msgspec import Meta
 from kubestow.models.custom_workloads.expressions import VARIABLES, ExpressionError, compiled, steps
 from kubestow.models.kube.lenient_decode import did_you_mean, plain, shorten
 
-#: Fields that every object of Kubernetes may have.
-_COMMON_FIELDS: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?\Z")
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 #: Placeholders of patterns: the object, its role, and the pod.
@@ -114,11 +112,11 @@ class KindEntry(msgspec.Struct, forbid_unknown_fields=True):
         return min(self.versions, key=lambda known: _distance(known, version))
 
 
-class WorkloadKinds(msgspec.Struct, forbid_unknown_fields=True):
-    """A file of workload kinds: ``kind: WorkloadKinds``."""
+class WorkloadKinds(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A file of workload kinds."""
 
-    apiVersion: Annotated[str, Meta(description="`kubestow.dev/v1alpha1`.")]
-    kind: Annotated[str, Meta(description="`WorkloadKinds`.")]
+    apiVersion: Literal["kubestow.dev/v1alpha1"] = "kubestow.dev/v1alpha1"
+    kind: Literal["WorkloadKinds"] = "WorkloadKinds"
     workloadKinds: Annotated[list[KindEntry], Meta(description="The kinds.")]
 
 
@@ -200,8 +198,6 @@ def read(document: Any, label: str) -> list[KindEntry]:
             what, _, where = str(error).rpartition(" - at `$.")
             problems = [f"{where.rstrip('`')}: {what[:1].lower()}{what[1:]}" if what else str(error)]
         else:
-            if (found.apiVersion, found.kind) != ("kubestow.dev/v1alpha1", "WorkloadKinds"):
-                problems.append(f"got {found.kind} of {found.apiVersion}, expected WorkloadKinds of kubestow.dev/v1alpha1")
             for i, entry in enumerate(found.workloadKinds):
                 problems += [f"workloadKinds[{i}].{problem}" for problem in _entry_problems(entry)]
     if problems:
