@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import click
 
+from kubestow.commands.common.exit_codes import fail
+
 #: Output formats of kubectl's -o and of kubestow's -f. Users type them after -o out of habit.
 _FORMS = frozenset(
     {"json", "yaml", "kyaml", "wide", "name", "csv", "table", "kubectl", "junit", "sarif", "github", "gitlab", "template", "templatefile"}
@@ -57,11 +59,14 @@ def bounded_input(ctx: click.Context, param: click.Parameter, value: str | None)
 def own_kinds(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> None:
     """Add the workload kinds of files to the table (click callback)."""
     if value:
-        from kubestow.commands.common.inputs import checked
         from kubestow.commands.core import workload_kinds
         from kubestow.models.custom_workloads.table import extended
+        from kubestow.models.snapshot.snapshot import InputError
 
-        ctx.with_resource(extended(checked(lambda: workload_kinds.read(value))))
+        try:
+            ctx.with_resource(extended(workload_kinds.read(value)))
+        except InputError as error:
+            fail(error.problems)
 
 
 def output_path(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
