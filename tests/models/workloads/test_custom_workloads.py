@@ -19,7 +19,6 @@ import yaml
 from click.testing import CliRunner, Result
 
 from kubestow import cli
-from kubestow.audit.run import AuditOptions
 from kubestow.audit.view.view import ClusterView
 from kubestow.commands.core import workload_kinds
 from kubestow.models.custom_workloads import table
@@ -509,7 +508,7 @@ def test_running_pods_belong_to_the_object() -> None:
         "RayCluster default/a.head": 1,
         "RayCluster default/a.g": 4,
     }
-    assert [subject.name for subject in ClusterView(snapshot, AuditOptions()).subjects] == [
+    assert [subject.name for subject in ClusterView(snapshot).subjects] == [
         "RayCluster default/a.head",
         "RayCluster default/a.g",
     ]
