@@ -195,9 +195,10 @@ class Keeper:
     def listed(self, metadata: object) -> None:
         """Ignore the metadata of lists."""
 
-    def ignore(self, unread: Unread) -> None:
+    def ignore(self, unread: Unread) -> tuple[()]:
         """Record an object of another kind as a problem."""
         self._refuse(unread.kind)
+        return ()
 
     def _refuse(self, kind: str) -> None:
         self.problem("", kind, f"expected a {self._kind.name}")

@@ -9,7 +9,7 @@ hide others.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -32,8 +32,8 @@ class Sink(Protocol):
     def accept(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
         """Take an object of a kind that is read; return True if it is valid. ``known``: its pod spec was read before."""
 
-    def ignore(self, unread: api_types.Unread) -> None:
-        """Take an object of another kind."""
+    def ignore(self, unread: api_types.Unread) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        """Take an object of another kind; return whole objects inside that are read instead, each with its path."""
 
     def listed(self, metadata: object) -> None:
         """Take the metadata of a List."""
@@ -246,7 +246,8 @@ class DocumentReader:
         """Pass an object of a kind that is not read to the sink, or report its kind as misnamed."""
         problem = api_types.misnamed(api_version, kind, value, strict=self._manifests)
         if problem is None:
-            self.sink.ignore(api_types.Unread(kind, api_version, value, source, self.namespace))
+            for path, inner in self.sink.ignore(api_types.Unread(kind, api_version, value, source, self.namespace)):
+                self.plain(inner, source, path)
             return
         if (source, problem) in self._said:  # for example, for all pods of a cluster
             return

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from kubestow.models.kube import objects
+from kubestow.models.kube import kinds, objects
 from kubestow.models.kube.selectors import Selector, selector_matches
-from kubestow.models.kube.workload_objects import ReplicaSet
+from kubestow.models.kube.workload_objects import PodSet, PodSetSpec, ReplicaSet
 from kubestow.models.snapshot.snapshot import Snapshot
 
 HASH: Final = "pod-template-hash"
@@ -43,6 +43,7 @@ class OwnedPods:
         self._finished: dict[_Key, list[int]] = {}
         self._bare: dict[str, list[int]] = {}
         self._children: dict[_Key, dict[str, None]] = {}
+        self._sets = pod_sets(snapshot)
         known: set[_Key] = set()
         for kind in _CHILDREN.values():
             for child in snapshot.workloads.get(kind, ()):
@@ -96,10 +97,62 @@ class OwnedPods:
         return sorted(self._all(self._finished, kind, namespace, name))
 
     def _all(self, where: Mapping[_Key, Iterable[int]], kind: str, namespace: str, name: str) -> list[int]:
+        pod_set = self._sets.get((kind, namespace, name))
+        if pod_set is not None:
+            return self._of_set(pod_set, namespace, where)
         indices = list(where.get((kind, namespace, name), ()))
         for child in self._children.get((kind, namespace, name), ()):
             indices += where.get((_CHILDREN.get(kind, ""), namespace, child), ())
         return indices
+
+    def _of_set(self, spec: PodSetSpec, namespace: str, where: Mapping[_Key, Iterable[int]]) -> list[int]:
+        """Return the pods of a pod set: they have its controllers and the labels that its pods share."""
+        varying = spec.varying
+        labels = {key: value for key, value in (spec.labels or {}).items() if key not in varying and "{hash}" not in value}
+        return [
+            i
+            for owner in _owners(spec, namespace, where)
+            for i in where.get(owner, ())
+            if labels.items() <= (self._pods[i].metadata.labels or {}).items()
+        ]
+
+
+def _owners(spec: PodSetSpec, namespace: str, where: Mapping[_Key, Iterable[int]]) -> Iterable[_Key]:
+    """Return the controllers of the pods of a pod set."""
+    owner = spec.owner
+    if owner is None:
+        return ()
+    if "{hash}" in owner.name:
+        name = re.compile(re.escape(owner.name).replace(re.escape("{hash}"), "[a-z0-9]+"))
+        return [key for key in where if key[:2] == (owner.kind, namespace) and name.fullmatch(key[2])]
+    names = dict.fromkeys(member.owner.name for n in range(0, spec.replicas, spec.size) if (member := spec.member(n)).owner is not None)
+    return [(owner.kind, namespace, each) for each in names] if "{" in owner.name else [(owner.kind, namespace, owner.name)]
+
+
+def pod_sets(snapshot: Snapshot) -> dict[_Key, PodSetSpec]:
+    """Return the pod sets of a snapshot by kind, namespace and name."""
+    return {
+        (obj.kind, obj.metadata.namespace or "default", obj.metadata.name): obj.spec
+        for kind, listed in snapshot.workloads.items()
+        if kind not in kinds.KINDS
+        for obj in listed
+        if obj.spec is not None
+    }
+
+
+def given_as(manifests: Snapshot, kind: str, namespace: str, name: str) -> tuple[str, str]:
+    """Return kind and name of the object in the manifests. They differ from the workload's for a pod set."""
+    obj = named(manifests, kind, namespace, name) if kind not in kinds.KINDS else None
+    return (kind, name) if obj is None or obj.spec is None else (obj.spec.kind, obj.spec.object)
+
+
+def made_by_custom(snapshot: Snapshot, owner: objects.OwnerReference, obj: Any) -> bool:
+    """Return True if an object's owner is a custom workload of the snapshot, or the object is itself one that any workload owns."""
+    namespace = obj.metadata.namespace or "default"
+    if isinstance(obj, PodSet) and named(snapshot, owner.kind, namespace, owner.name) is not None:
+        return True
+    makers = ((spec.kind, space, spec.object) for (_, space, _), spec in pod_sets(snapshot).items())
+    return (owner.kind, namespace, owner.name) in makers
 
 
 def named(snapshot: Snapshot, kind: str, namespace: str, name: str) -> Any | None:
@@ -120,6 +173,13 @@ class PodOwners:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._deployments: dict[str, str] = {}
+        self._of_sets: dict[str, str] = {}
+        sets = pod_sets(snapshot)
+        owned = OwnedPods(snapshot) if sets else None
+        for kind, namespace, name in sets if owned is not None else ():
+            assert owned is not None
+            pods = (*owned.of(kind, namespace, name), *owned.finished(kind, namespace, name))
+            self._of_sets |= {objects.pod_key(snapshot.pods[i]): f"{kind} {namespace}/{name}" for i in pods}
         for obj in snapshot.workloads.get("ReplicaSet", ()):
             if isinstance(obj, ReplicaSet):
                 for reference in obj.metadata.ownerReferences or ():
@@ -127,11 +187,13 @@ class PodOwners:
                         self._deployments[f"{obj.metadata.namespace or 'default'}/{obj.metadata.name}"] = reference.name
 
     def of(self, pod: objects.Pod) -> str:
-        """Return the owner of one pod. For a ReplicaSet this is its Deployment.
+        """Return the owner of one pod. For a ReplicaSet this is its Deployment, for a custom workload its pod set.
 
         The Deployment is known by the ReplicaSet's owner reference, or else by the pod-template-hash.
         """
         owner = objects.controller_of(pod)
+        if self._of_sets and (of_set := self._of_sets.get(objects.pod_key(pod))) is not None:
+            return of_set
         if owner is None:
             return f"Pod {objects.pod_key(pod)}"
         key = f"{pod.metadata.namespace or 'default'}/{owner.name}"

@@ -1,0 +1,129 @@
+"""The objects of custom workload kinds in one input, and those that they refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from kubestow.models.custom_workloads import table
+from kubestow.models.custom_workloads.expressions import ExpressionError
+from kubestow.models.custom_workloads.pod_sets import Lookup, Lowered, pod_sets, wrapped
+from kubestow.models.custom_workloads.table import KindEntry
+from kubestow.models.kube import kinds
+from kubestow.models.kube.lenient_decode import plain
+
+
+class _Given(NamedTuple):
+    entry: KindEntry
+    api_version: str
+    namespace: str
+    value: Mapping[str, Any]
+    source: str
+
+
+class Read(NamedTuple):
+    """An object with its pod sets.
+
+    Attributes:
+        ref: ``Kind namespace/name``.
+        api_version: Its apiVersion.
+        source: The file.
+        lowered: Its pod sets, and the problems and notes.
+    """
+
+    ref: str
+    api_version: str
+    source: str
+    lowered: Lowered
+
+
+class Sink(Protocol):
+    """Receives pod sets, problems of manifests, warnings, and notes on fields that are not followed."""
+
+    def accept(self, kind: kinds.Kind, obj: Any, source: str) -> bool: ...
+    def problem(self, source: str, where: str, message: str) -> None: ...
+    def warn(self, message: str) -> None: ...
+    def omit(self, message: str) -> None: ...
+    def unresolved(self, ref: str, api_version: str, path: str, source: str, reason: str) -> None: ...
+
+
+class CustomObjects:
+    """Collects the objects of kinds of the table, then reads them together."""
+
+    def __init__(self) -> None:
+        self._given: list[_Given] = []
+
+    def take(
+        self, kind: str, api_version: str | None, value: Callable[[], Any], source: str, namespace: str
+    ) -> Iterator[tuple[str, Mapping[str, Any]]] | None:
+        """Take an object. Return the whole objects inside, each with its path, or None if the table lacks its kind."""
+        entry = table.find(api_version, kind) if api_version else None
+        if entry is None or api_version is None or not table.available():
+            return None
+        plain_value = value()
+        if not isinstance(plain_value, Mapping):
+            return None
+        if entry.wraps:
+            return wrapped(entry, plain_value)
+        metadata = plain_value.get("metadata")
+        stated = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+        self._given.append(_Given(entry, api_version, stated if isinstance(stated, str) and stated else namespace, plain_value, source))
+        return iter(())
+
+    def settle(self, sink: Sink, native: Lookup, fields: Callable[[Any, str], Iterable[str]], *, strict: bool, lenient: bool) -> None:
+        """Pass the pod sets of the objects to a sink.
+
+        Args:
+            sink: Receives the pod sets.
+            native: Finds objects of Kubernetes' own kinds as plain data.
+            fields: Returns the unknown fields of a template that is at a path.
+            strict: The objects are manifests, so that each problem is bad input; else it is a warning.
+            lenient: Allow unknown fields.
+        """
+        for ref, api_version, source, lowered in self.read(native):
+            unknown = [each for one, template in lowered.sets for each in fields(template, one.spec.path if one.spec else "")]
+            for problem in (*lowered.problems, *(unknown if strict and not lenient else ())):
+                if strict:
+                    sink.problem(source, ref, problem)
+                else:
+                    sink.warn(f"{ref} is not read: {problem}")
+            if lowered.missing and strict:
+                sink.unresolved(ref, api_version, "spec", source, lowered.missing)
+            if not (lowered.sets or lowered.problems or lowered.missing):
+                sink.omit(f"{ref}: has no pod template and makes no pods")
+            for note in lowered.notes:
+                sink.omit(f"{ref}: {note}")
+            for pod_set, _ in lowered.sets:
+                sink.accept(kinds.kind_of(pod_set), pod_set, source)
+
+    def read(self, native: Lookup) -> Iterator[Read]:
+        """Yield the objects with their pod sets, in input order.
+
+        Args:
+            native: Finds objects of Kubernetes' own kinds as plain data.
+        """
+        by_name: dict[tuple[str, str], list[_Given]] = {}
+        for given in self._given:
+            by_name.setdefault((given.entry.kind, _name(given.value)), []).append(given)
+
+        def lookup(kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
+            named = by_name.get((kind, name), ())
+            cluster_wide = kind.startswith("Cluster")
+            found = next((each.value for each in named if cluster_wide or each.namespace == namespace), None)
+            return native(kind, namespace, name) if found is None else found
+
+        for entry, api_version, namespace, value, source in self._given:
+            if not entry.sets:
+                continue
+            ref = plain(f"{entry.name} {namespace}/{_name(value) or '(no name)'}")
+            try:
+                lowered = pod_sets(entry, value, api_version, namespace, lookup)
+            except ExpressionError as error:
+                lowered = Lowered(problems=[str(error)])
+            yield Read(ref, plain(api_version), source, lowered)
+
+
+def _name(value: Mapping[str, Any]) -> str:
+    metadata = value.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return name if isinstance(name, str) else ""
