@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,6 +20,8 @@ from kubestow.models.kube.workload_objects import PodSet, PodSetSpec, PodTemplat
 _QUEUE: Final = "kueue.x-k8s.io/queue-name"
 #: Pods of one set; more are most likely a typing error.
 _MAX_PODS: Final = 10_000_000
+#: Random characters of names in Kubernetes.
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 #: Labels are at most this long; controllers cut or hash longer ones.
 _MAX_LABEL_CHARACTERS: Final = 63
 #: Returns a referenced object as plain data: kind, namespace, name.
@@ -111,9 +114,8 @@ class _Reader:
 
     def sets(self) -> None:
         """Add the pod sets to the result."""
-        entry, labels = self._entry, self._meta.labels or {}
-        held = bool(entry.suspended) and evaluate(entry.suspended, self._variables) is True and _QUEUE not in labels
-        minimum = number(entry.minimum, self._variables) or None if entry.minimum else None
+        entry, held = self._entry, is_held(self._entry, self._value)
+        minimum = number(entry.minimum, self._variables) if entry.minimum else 0
         found: list[tuple[PodSet, Any]] = []
         for each in entry.sets if not (self._lowered.problems or self._lowered.missing) else ():
             scope = {**self._value, "refs": self._variables["refs"]}
@@ -121,13 +123,18 @@ class _Reader:
             for place in places:
                 made = self._set(each, place)
                 if made is not None:
-                    made[0].spec.suspended, made[0].spec.minimum = held, minimum  # type: ignore[union-attr]
                     found.append(made)
-        roles = [one.spec.role for one, _ in found if one.spec is not None]
-        for one, _ in found:
+        specs = [one.spec for one, _ in found if one.spec is not None]
+        roles = [spec.role for spec in specs]
+        members = [spec for spec in specs if spec.gang]
+        if not minimum and any(spec.minimum is not None for spec in members):
+            needed = sum(spec.replicas if spec.minimum is None else spec.minimum for spec in members)
+            minimum = needed if needed < sum(spec.replicas for spec in members) else 0
+        for i, (one, _) in enumerate(found):
             assert one.spec is not None
+            one.spec.suspended, one.spec.minimum = held, minimum or None
             if len(found) > 1 and one.spec.role:
-                suffix = one.spec.role if roles.count(one.spec.role) == 1 else f"{one.spec.role}-{roles.index(one.spec.role)}"
+                suffix = one.spec.role if roles.count(one.spec.role) == 1 else f"{one.spec.role}-{i}"
                 one.metadata = msgspec.structs.replace(one.metadata, name=f"{self._meta.name}.{suffix}")
         self._lowered.sets = found
 
@@ -142,7 +149,8 @@ class _Reader:
             self._lowered.problems.append(f"{path}: missing, expected a pod template")
             return None
         template = _completed(template, each, variables)
-        replicas, size = number(each.replicas, variables), number(each.size, variables)
+        copies, size = number(each.copies, variables), number(each.size, variables)
+        replicas = copies * number(each.replicas, variables)
         if replicas * size > _MAX_PODS:
             self._lowered.problems.append(f"{place.path or 'spec'}: asks for {replicas * size:,} pods, expected at most {_MAX_PODS:,}")
             return None
@@ -154,7 +162,9 @@ class _Reader:
         spec = PodSetSpec(
             replicas=replicas * size,
             size=max(1, size),
-            first=each.first,
+            first=number(each.first, variables),
+            copies=max(1, copies),
+            random=_random(self._meta.name or ""),
             template=msgspec.convert(data, PodTemplateSpec),
             path=path,
             role=role,
@@ -164,6 +174,7 @@ class _Reader:
             labels={key: _fixed(text, fixed)[:_MAX_LABEL_CHARACTERS] for key, text in each.labels.items()},
             owner=self._owner(each, fixed),
             gang=_fixed(self._entry.gang if each.gang is None else each.gang, fixed),
+            minimum=number(each.minimum, variables) if each.minimum else None,
         )
         return PodSet(msgspec.structs.replace(self._meta), self._entry.name, spec), template
 
@@ -195,25 +206,47 @@ class _Reader:
 
 
 def _completed(template: Mapping[str, Any], each: SetEntry, variables: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a template with the resources, containers and annotations that the controller sets."""
+    """Return a template with the fields, resources, containers and annotations that the controller sets."""
     annotations = {key: evaluate(text, variables) for key, text in each.annotations.items()}
     annotations = {key: str(text) for key, text in annotations.items() if text}
     if annotations:
-        stated = template.get("metadata")
-        metadata: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
-        template = {**template, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), **annotations}}}
+        metadata = _mapping(template.get("metadata"))
+        template = {**template, "metadata": {**metadata, "annotations": {**_mapping(metadata.get("annotations")), **annotations}}}
     spec = template.get("spec")
-    containers = spec.get("containers") if isinstance(spec, Mapping) else None
-    if not isinstance(spec, Mapping) or not isinstance(containers, list):
+    if not isinstance(spec, Mapping):
         return template
-    changed = list(containers)
-    resources = evaluate(each.resources.value, variables) if each.resources is not None else None
-    if each.resources is not None and resources:
-        named = each.resources.container
-        changed = [{**one, "resources": resources} if isinstance(one, Mapping) and one.get("name") == named else one for one in changed]
-    if each.sidecars:
-        changed += evaluate(each.sidecars, variables)
-    return {**template, "spec": {**spec, "containers": changed}}
+    defaults = {key: evaluate(text, variables) for key, text in each.defaults.items() if not spec.get(key)}
+    spec = {key: value for key, value in spec.items() if key not in each.own} | {key: value for key, value in defaults.items() if value}
+    containers = spec.get("containers")
+    if isinstance(containers, list):
+        resources = evaluate(each.resources.value, variables) if each.resources is not None else None
+        if each.resources is not None and resources:
+            named = each.resources.container
+            containers = [_with_resources(one, resources) if _mapping(one).get("name") == named else one for one in containers]
+        spec["containers"] = [*containers, *(evaluate(each.sidecars, variables) if each.sidecars else ())]
+    inits = evaluate(each.inits, variables) if each.inits else ()
+    if inits and isinstance(spec.get("initContainers") or [], list):
+        spec["initContainers"] = [*(spec.get("initContainers") or ()), *inits]
+    return {**template, "spec": spec}
+
+
+def _with_resources(container: Mapping[str, Any], resources: Any) -> Mapping[str, Any]:
+    """Return a container with these requests and limits in place of its own of the same resources."""
+    merged = dict(_mapping(container.get("resources")))
+    for part, quantities in _mapping(resources).items():
+        both = isinstance(merged.get(part), Mapping) and isinstance(quantities, Mapping)
+        merged[part] = {**merged[part], **quantities} if both else quantities
+    return {**container, "resources": merged}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _random(name: str) -> str:
+    """Return five characters for those that a controller adds to the name of an object."""
+    number = zlib.crc32(name.encode())
+    return "".join(_ALPHABET[number // len(_ALPHABET) ** i % len(_ALPHABET)] for i in range(5))
 
 
 def _fixed(pattern: str, fixed: Mapping[str, str]) -> str:
@@ -231,16 +264,21 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
+def is_held(entry: KindEntry, value: Mapping[str, Any]) -> bool:
+    """Return True if the controller makes no pods of an object for now, and no queue starts it once they fit."""
+    if not entry.suspended or _QUEUE in _mapping(_mapping(value.get("metadata")).get("labels")):
+        return False
+    return evaluate(entry.suspended, {"object": _without_nulls(value)}) is True
+
+
 def wrapped(entry: KindEntry, value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the whole objects inside an object, each with its path, as members of one gang and in its namespace."""
-    outer = value.get("metadata") if isinstance(value, Mapping) else None
-    outer = outer if isinstance(outer, Mapping) else {}
-    name, queue = outer.get("name"), (outer.get("labels") or {}).get(_QUEUE) if isinstance(outer.get("labels"), Mapping) else None
+    outer = _mapping(_mapping(value).get("metadata"))
+    name, queue = outer.get("name"), _mapping(outer.get("labels")).get(_QUEUE)
     for found in walk(value, entry.wraps) if entry.wraps else ():
         if not isinstance(found.value, Mapping):
             continue
-        inner = found.value.get("metadata")
-        inner = dict(inner) if isinstance(inner, Mapping) else {}
+        inner = dict(_mapping(found.value.get("metadata")))
         if outer.get("namespace") and not inner.get("namespace"):
             inner["namespace"] = outer["namespace"]
         if isinstance(name, str):

@@ -23,7 +23,11 @@ from kubestow.models.kube.lenient_decode import did_you_mean, plain, shorten
 _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?\Z")
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 #: Placeholders of patterns: the object, its role, and the pod.
-PLACEHOLDERS: Final = ("name", "role", "replica", "index", "number", "hash")
+PLACEHOLDERS: Final = ("name", "role", "copy", "replica", "index", "number", "hash", "random")
+
+
+#: Fields of a pod set that hold one expression each.
+_EXPRESSIONS: Final = ("role", "when", "build", "replicas", "size", "first", "copies", "minimum", "sidecars", "inits")
 
 
 class TableError(ValueError):
@@ -43,7 +47,7 @@ class OwnerEntry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ResourcesEntry(msgspec.Struct, forbid_unknown_fields=True):
-    """Resources that override those of a container of the template."""
+    """Requests and limits that override those of a container of the template, resource by resource."""
 
     container: Annotated[str, Meta(description="Name of the container.")]
     value: Annotated[str, Meta(description="CEL expression for requests and limits; an empty map changes nothing.")]
@@ -62,14 +66,19 @@ class SetEntry(msgspec.Struct, forbid_unknown_fields=True):
     build: Annotated[str, Meta(description="Expression for a pod template, instead of `template`.")] = ""
     replicas: Annotated[str | int, Meta(description="Expression for the number of replicas.")] = 1
     size: Annotated[str | int, Meta(description="Expression for the number of pods of each replica.")] = 1
-    first: Annotated[int, Meta(description="Index of the first pod of each replica.")] = 0
+    first: Annotated[str | int, Meta(description="Expression for the index of the first pod of each replica.")] = 0
+    copies: Annotated[str | int, Meta(description="Expression for equal parts of the pods, each with that many replicas.")] = 1
     pod: Annotated[str, Meta(description="Pattern of the pods' names; one that ends in `-` gets a random suffix.")] = "{name}-"
     owner: Annotated[OwnerEntry | None, Meta(description="The controller of the pods; omitted: the object.")] = None
     labels: Annotated[dict[str, str], Meta(description="Patterns of labels that the controller adds.")] = {}
     gang: Annotated[str | None, Meta(description="Pattern of the gang's name; omitted: the kind's.")] = None
+    minimum: Annotated[str, Meta(description="Expression for the pods of the set that a gang needs; the kind's precedes.")] = ""
     annotations: Annotated[dict[str, str], Meta(description="Expressions for annotations of the pods; an empty text adds none.")] = {}
     resources: Annotated[ResourcesEntry | None, Meta(description="Resources that override those of the template.")] = None
+    defaults: Annotated[dict[str, str], Meta(description="Expressions for fields of the pod spec that the template may lack.")] = {}
+    own: Annotated[list[str], Meta(description="Fields of the pod spec that pods lack: the kind's own.")] = []
     sidecars: Annotated[str, Meta(description="Expression for containers that the controller adds.")] = ""
+    inits: Annotated[str, Meta(description="Expression for init containers that the controller adds.")] = ""
 
 
 class RefEntry(msgspec.Struct, forbid_unknown_fields=True):
@@ -253,8 +262,9 @@ def _entry_problems(entry: KindEntry) -> Iterator[str]:
     for i, each in enumerate(entry.sets):
         if sum(map(bool, (each.template, each.spec, each.build))) != 1:
             yield f"sets[{i}]: expected exactly one of template, spec and build"
-        own = {name: getattr(each, name) for name in ("role", "when", "build", "replicas", "size", "sidecars")}
+        own = {name: getattr(each, name) for name in _EXPRESSIONS}
         own |= {f"annotations.{key}": text for key, text in each.annotations.items()}
+        own |= {f"defaults.{key}": text for key, text in each.defaults.items()}
         if each.resources is not None:
             own["resources.value"] = each.resources.value
         patterns = {"pod": each.pod, "gang": each.gang or "", **{f"labels.{key}": value for key, value in each.labels.items()}}

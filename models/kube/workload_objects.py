@@ -312,7 +312,7 @@ class EvictionRequest(Struct):
 # --- pod sets of custom workloads -------------------------------------------------------------------------------------
 
 #: Placeholders whose values differ from pod to pod.
-_PER_POD: Final = ("{replica}", "{index}", "{number}")
+_PER_POD: Final = ("{copy}", "{replica}", "{index}", "{number}")
 
 
 class PodSetMember(Struct):
@@ -327,13 +327,16 @@ class PodSetMember(Struct):
 class PodSetSpec(Struct):
     """The pods of a pod set, and the place of their template.
 
-    Pod n is pod ``first + n % size`` of replica ``n // size``. The patterns below may contain ``{replica}``, ``{index}``
-    and ``{number}`` (n), which differ from pod to pod, and ``{hash}``, the hash of the template.
+    Pod n is pod ``first + n % size`` of replica ``n // size``; replicas count anew in each copy. The patterns below may
+    contain ``{copy}``, ``{replica}``, ``{index}`` and ``{number}`` (n), which differ from pod to pod, ``{hash}``, the
+    hash of the template, and ``{random}``.
 
     Attributes:
         replicas: Number of pods.
         size: Pods per replica.
         first: Index of the first pod of a replica.
+        copies: Equal parts of the pods whose replicas are numbered by themselves.
+        random: What stands for characters that the controller adds, the same for all pods of the object.
         template: The pod template.
         path: Field of the object that holds the template.
         role: Name of the role; empty if the object has only one.
@@ -350,6 +353,8 @@ class PodSetSpec(Struct):
     replicas: int = 1
     size: int = 1
     first: int = 0
+    copies: int = 1
+    random: str = ""
     template: PodTemplateSpec | None = None
     path: str = "spec.template"
     role: str = ""
@@ -370,12 +375,9 @@ class PodSetSpec(Struct):
 
     def member(self, number: int, revision: str = "") -> PodSetMember:
         """Return the pod of a number. ``revision``: hash of the template, for ``{hash}``."""
-        parts = {
-            "hash": revision,
-            "number": str(number),
-            "replica": str(number // self.size),
-            "index": str(self.first + number % self.size),
-        }
+        copy, replica = divmod(number // self.size, max(1, self.replicas // (self.size * self.copies)))
+        parts = {"hash": revision, "random": self.random, "number": str(number)}
+        parts |= {"copy": str(copy), "replica": str(replica), "index": str(self.first + number % self.size)}
         labels = {key: _filled(value, parts) for key, value in (self.labels or {}).items()}
         owner = self.owner
         if owner is not None:

@@ -19,6 +19,8 @@ from kubestow.models.snapshot.snapshot import Snapshot
 HASH: Final = "pod-template-hash"
 #: The objects between a workload and its pods.
 _CHILDREN: Final = {"Deployment": "ReplicaSet", "CronJob": "Job"}
+#: Placeholders for what controllers choose themselves, and what it looks like.
+_CHOSEN: Final = {"{hash}": "[a-z0-9]+", "{random}": "[a-z0-9]{5,8}"}
 _Key = tuple[str, str, str]
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
 
@@ -108,7 +110,7 @@ class OwnedPods:
     def _of_set(self, spec: PodSetSpec, namespace: str, where: Mapping[_Key, Iterable[int]]) -> list[int]:
         """Return the pods of a pod set: they have its controllers and the labels that its pods share."""
         varying = spec.varying
-        labels = {key: value for key, value in (spec.labels or {}).items() if key not in varying and "{hash}" not in value}
+        labels = {key: value for key, value in (spec.labels or {}).items() if key not in varying and not _chosen(value)}
         return [
             i
             for owner in _owners(spec, namespace, where)
@@ -117,13 +119,18 @@ class OwnedPods:
         ]
 
 
+def _chosen(pattern: str) -> bool:
+    return any(part in pattern for part in _CHOSEN)
+
+
 def _owners(spec: PodSetSpec, namespace: str, where: Mapping[_Key, Iterable[int]]) -> Iterable[_Key]:
     """Return the controllers of the pods of a pod set."""
     owner = spec.owner
     if owner is None:
         return ()
-    if "{hash}" in owner.name:
-        name = re.compile(re.escape(owner.name).replace(re.escape("{hash}"), "[a-z0-9]+"))
+    if _chosen(owner.name):
+        parts = re.split(r"(\{[a-z]+\})", owner.name)
+        name = re.compile("".join(_CHOSEN.get(part, "[0-9]+") if part.startswith("{") else re.escape(part) for part in parts))
         return [key for key in where if key[:2] == (owner.kind, namespace) and name.fullmatch(key[2])]
     names = dict.fromkeys(member.owner.name for n in range(0, spec.replicas, spec.size) if (member := spec.member(n)).owner is not None)
     return [(owner.kind, namespace, each) for each in names] if "{" in owner.name else [(owner.kind, namespace, owner.name)]

@@ -155,14 +155,15 @@ def pod_set(workload: WorkloadView, existing: Sequence[objects.Pod], revision: s
         return ReplicaPlan(0, warnings=("is suspended: no pods are made",), gangs=("",) * len(existing))
     members = [spec.member(number, revision) for number in range(spec.replicas)]
     generated, varying = spec.pod.endswith("-"), spec.varying
+    by_labels = generated or any(part in spec.pod for part in ("{hash}", "{random}"))
     free: dict[tuple[str, ...], list[PodSetMember]] = {}
     for member in reversed(members):
-        key = tuple(member.labels[label] for label in varying) if generated else (member.name,)
+        key = tuple(member.labels[label] for label in varying) if by_labels else (member.name,)
         free.setdefault(key, []).append(member)
     gangs, last = [], members[-1].gang if members else ""
     for pod in existing:
         labels = pod.metadata.labels or {}
-        key = tuple(labels.get(label, "") for label in varying) if generated else (pod.metadata.name or "",)
+        key = tuple(labels.get(label, "") for label in varying) if by_labels else (pod.metadata.name or "",)
         gangs.append(free[key].pop().gang if free.get(key) else last)
     missing = {id(member) for each in free.values() for member in each}
     slots, blocked = [], []
