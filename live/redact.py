@@ -195,6 +195,9 @@ class Keeper:
     def listed(self, metadata: object) -> None:
         """Ignore the metadata of lists."""
 
+    def stand_in(self, ref: str, kind: str, metadata: objects.ObjectMeta) -> None:
+        """Return no name: stored objects have one."""
+
     def ignore(self, unread: Unread) -> tuple[()]:
         """Record an object of another kind as a problem."""
         self._refuse(unread.kind)

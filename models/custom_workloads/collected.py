@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 from kubestow.models.custom_workloads import table
 from kubestow.models.custom_workloads.expressions import ExpressionError
-from kubestow.models.custom_workloads.pod_sets import Lookup, Lowered, pod_sets, wrapped
+from kubestow.models.custom_workloads.generated_names import GeneratedNames
+from kubestow.models.custom_workloads.pod_sets import Lookup, Lowered, is_held, pod_sets, wrapped
 from kubestow.models.custom_workloads.table import KindEntry
 from kubestow.models.kube import kinds
 from kubestow.models.kube.lenient_decode import plain
@@ -50,7 +51,8 @@ class Sink(Protocol):
 class CustomObjects:
     """Collects the objects of kinds of the table, then reads them together."""
 
-    def __init__(self) -> None:
+    def __init__(self, generated: GeneratedNames) -> None:
+        self._generated = generated
         self._given: list[_Given] = []
 
     def take(
@@ -63,11 +65,16 @@ class CustomObjects:
         plain_value = value()
         if not isinstance(plain_value, Mapping):
             return None
-        if entry.wraps:
-            return wrapped(entry, plain_value)
         metadata = plain_value.get("metadata")
-        stated = metadata.get("namespace") if isinstance(metadata, Mapping) else None
-        self._given.append(_Given(entry, api_version, stated if isinstance(stated, str) and stated else namespace, plain_value, source))
+        metadata = metadata if isinstance(metadata, Mapping) else {}
+        stated, prefix = metadata.get("namespace"), metadata.get("generateName")
+        space = stated if isinstance(stated, str) and stated else namespace
+        if not metadata.get("name") and isinstance(prefix, str) and prefix:
+            metadata = {**metadata, "name": self._generated.stand_in(entry.name, space, prefix)}
+            plain_value = {**plain_value, "metadata": metadata}
+        if entry.wraps and not is_held(entry, plain_value):
+            return wrapped(entry, plain_value)
+        self._given.append(_Given(entry, api_version, space, plain_value, source))
         return iter(())
 
     def settle(self, sink: Sink, native: Lookup, fields: Callable[[Any, str], Iterable[str]], *, strict: bool, lenient: bool) -> None:
@@ -89,7 +96,7 @@ class CustomObjects:
                     sink.warn(f"{ref} is not read: {problem}")
             if lowered.missing and strict:
                 sink.unresolved(ref, api_version, "spec", source, lowered.missing)
-            if not (lowered.sets or lowered.problems or lowered.missing):
+            if not (lowered.sets or lowered.problems or lowered.missing or lowered.notes):
                 sink.omit(f"{ref}: has no pod template and makes no pods")
             for note in lowered.notes:
                 sink.omit(f"{ref}: {note}")
@@ -113,11 +120,13 @@ class CustomObjects:
             return native(kind, namespace, name) if found is None else found
 
         for entry, api_version, namespace, value, source in self._given:
-            if not entry.sets:
+            if not (entry.sets or entry.wraps):
                 continue
             ref = plain(f"{entry.name} {namespace}/{_name(value) or '(no name)'}")
             try:
                 lowered = pod_sets(entry, value, api_version, namespace, lookup)
+                if entry.wraps:
+                    lowered.notes.append("is suspended: no objects inside are made")
             except ExpressionError as error:
                 lowered = Lowered(problems=[str(error)])
             yield Read(ref, plain(api_version), source, lowered)

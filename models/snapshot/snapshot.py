@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import Any
 
 from kubestow.models.custom_workloads.collected import CustomObjects
+from kubestow.models.custom_workloads.generated_names import GeneratedNames
 from kubestow.models.helm import hooks as helm_hooks
 from kubestow.models.kube import (
     closed_nodes,
@@ -241,7 +242,8 @@ class _Intake:
         self._pool = interning.PodPool(self._taken_by)
         self._names = NameCheck()
         self._seen: dict[str, dict[str, tuple[Any, str]]] = {name: {} for name in kinds.KINDS}
-        self._custom = CustomObjects()
+        self._generated = GeneratedNames()
+        self._custom = CustomObjects(self._generated)
         self.lenient = False  # allow unknown fields in manifests
         self._foreign: Counter[tuple[str, str]] = Counter()  # kinds that Kubernetes itself lacks
         self._bad_classes: set[str] = set()  # kinds with malformed objects
@@ -262,6 +264,13 @@ class _Intake:
     def omit(self, message: str) -> None:
         if message not in self._snapshot.omissions:
             self._snapshot.omissions.append(message)
+
+    def stand_in(self, ref: str, kind: str, metadata: objects.ObjectMeta) -> str | None:
+        if not (self._manifests and metadata.generateName):
+            return None
+        name = self._generated.stand_in(kind, metadata.namespace or "default", metadata.generateName)
+        self.omit(f"{plain(ref)}: is named {plain(name)} here, as an API server would generate its name")
+        return name
 
     def listed(self, metadata: object) -> None:
         info, known = capture_info(metadata), self._snapshot.capture
