@@ -22,63 +22,16 @@ from kubestow import cli
 from kubestow.audit.view.view import ClusterView
 from kubestow.commands.core import workload_kinds
 from kubestow.models.custom_workloads import table
-from kubestow.models.gangs.gangs import GANG, MIN_MEMBER, Gang, find
+from kubestow.models.gangs.gangs import GANG, MIN_MEMBER, find
 from kubestow.models.kube import objects
 from kubestow.models.snapshot import scope
-from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects, load
+from kubestow.models.snapshot.snapshot import InputError, from_objects, load
 from kubestow.models.workloads.expand import expand
 from kubestow.models.workloads.ownership import PodOwners
-from tests.objects import node
+from tests.models.custom_workloads.objects import NODES, Object, custom, gangs, grown, job_set, lws, owners, stems, template
 
-Object = dict[str, Any]
 KINDS = Path(table.__file__).with_name("kinds")
-NODES = [node("n1"), node("n2")]
 pytestmark = pytest.mark.skipif(not table.available(), reason="no CEL library on this platform")
-
-
-def template(cpu: str = "100m", labels: Object | None = None, annotations: Object | None = None, **spec: Any) -> Object:
-    metadata = {key: value for key, value in (("labels", labels), ("annotations", annotations)) if value}
-    return {"metadata": metadata, "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}], **spec}}
-
-
-def custom(api_version: str, kind: str, spec: Object, name: str = "a", **metadata: Any) -> Object:
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, **metadata}, "spec": spec}
-
-
-def job_set(*jobs: tuple[str, int, int], **more: Any) -> Object:
-    listed = [
-        {"name": name, "replicas": replicas, "template": {"spec": {"parallelism": pods, "completions": pods, "template": template()}}}
-        for name, replicas, pods in jobs
-    ]
-    return custom("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": listed}, **more)
-
-
-def lws(replicas: int, size: int, **more: Any) -> Object:
-    spec = {"replicas": replicas, "leaderWorkerTemplate": {"size": size, "workerTemplate": template(), **more}}
-    return custom("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec)
-
-
-def grown(*manifests: Object, cluster: tuple[Object, ...] = (), **options: Any) -> Snapshot:
-    return expand(from_objects([*NODES, *cluster]), from_objects(list(manifests), manifests=True), **options).snapshot
-
-
-def stems(snapshot: Snapshot) -> list[str]:
-    """Return the names of the new pods, random suffixes cut."""
-    pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
-    found = [pods[key] for key in snapshot.to_create]
-    return [pod.metadata.generateName or pod.metadata.name or "" for pod in found]
-
-
-def gangs(snapshot: Snapshot) -> dict[str, tuple[int, int]]:
-    """Return the number of pods of each gang, and of those that it needs."""
-    found: list[Gang] = find(snapshot, scope.select(snapshot))
-    return {gang.name.removeprefix("default/"): (len(gang.pods), gang.needed) for gang in found}
-
-
-def owners(snapshot: Snapshot) -> list[str]:
-    pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
-    controllers = [objects.controller_of(pods[key]) for key in snapshot.to_create]
-    return [f"{owner.kind} {owner.name}" for owner in controllers if owner is not None]
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -158,6 +111,26 @@ MADE: dict[str, tuple[list[Object], list[str], dict[str, tuple[int, int]]]] = {
     ),
     "LeaderWorkerSet": ([lws(2, 3)], ["a-0", "a-1", "a-0-1", "a-0-2", "a-1-1", "a-1-2"], {"a-0": (3, 3), "a-1": (3, 3)}),
     "LeaderWorkerSet of single pods": ([lws(2, 1, leaderTemplate=template("1"))], ["a-0", "a-1"], {"a-0": (1, 1), "a-1": (1, 1)}),
+    "DisaggregatedSet": (
+        [
+            custom(
+                "disaggregatedset.x-k8s.io/v1",
+                "DisaggregatedSet",
+                {
+                    "slices": 2,
+                    "roles": [
+                        {"name": "prefill", "spec": {"replicas": 2, "leaderWorkerTemplate": {"workerTemplate": template()}}},
+                        {"name": "decode", "spec": {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": template()}}},
+                    ],
+                },
+            )
+        ],
+        [
+            *("a-0-RANDOM-prefill-0", "a-0-RANDOM-prefill-1", "a-1-RANDOM-prefill-0", "a-1-RANDOM-prefill-1"),
+            *("a-0-RANDOM-decode-0", "a-1-RANDOM-decode-0", "a-0-RANDOM-decode-0-1", "a-1-RANDOM-decode-0-1"),
+        ],
+        {f"a-{copy}-prefill-{group}": (1, 1) for copy in (0, 1) for group in (0, 1)} | {f"a-{copy}-decode-0": (2, 2) for copy in (0, 1)},
+    ),
     "TrainJob": (
         [RUNTIME, custom("trainer.kubeflow.org/v1alpha1", "TrainJob", {"runtimeRef": {"name": "rt"}, "trainer": {"numNodes": 3}})],
         ["a-node-0-0-", "a-node-0-1-", "a-node-0-2-"],
@@ -195,16 +168,20 @@ MADE: dict[str, tuple[list[Object], list[str], dict[str, tuple[int, int]]]] = {
     "RayCluster": ([custom("ray.io/v1", "RayCluster", HEAD)], ["a-head-", *["a-g-worker-"] * 4], {"a": (5, 5)}),
     "RayJob": (
         [custom("ray.io/v1", "RayJob", {"entrypoint": "x", "rayClusterSpec": HEAD})],
-        ["a-head-", *["a-g-worker-"] * 4, "a-"],
-        {"a": (6, 6)},
+        ["a-RANDOM-head-", *["a-RANDOM-g-worker-"] * 4, "a-"],
+        {"a": (5, 5)},
     ),
-    "RayService": ([custom("ray.io/v1", "RayService", {"rayClusterConfig": HEAD})], ["a-head-", *["a-g-worker-"] * 4], {"a": (5, 5)}),
+    "RayService": (
+        [custom("ray.io/v1", "RayService", {"rayClusterConfig": HEAD})],
+        ["a-RANDOM-head-", *["a-RANDOM-g-worker-"] * 4],
+        {"a": (5, 5)},
+    ),
     "Volcano Job": (
         [
             custom(
                 "batch.volcano.sh/v1alpha1",
                 "Job",
-                {"minAvailable": 2, "tasks": [{"name": "m", **T}, {"replicas": 2, **T}]},
+                {"minAvailable": 2, "tasks": [{"name": "m", "replicas": 1, **T}, {"replicas": 2, **T}]},
             )
         ],
         ["a-m-0", "a-default1-0", "a-default1-1"],
@@ -212,7 +189,7 @@ MADE: dict[str, tuple[list[Object], list[str], dict[str, tuple[int, int]]]] = {
     ),
     "SparkApplication": (
         [custom("sparkoperator.k8s.io/v1beta2", "SparkApplication", {"driver": {"cores": 1}, "executor": {"instances": 2}})],
-        ["a-driver", "a-exec-1", "a-exec-2"],
+        ["a-driver", "a-exec-1-", "a-exec-2-"],
         {"a": (3, 3)},
     ),
     "MiniCluster": (
@@ -241,12 +218,12 @@ MADE: dict[str, tuple[list[Object], list[str], dict[str, tuple[int, int]]]] = {
         ["a-m-", "a-w-", "a-w-"],
         {"a": (3, 3)},
     ),
-    "Rollout": ([custom("argoproj.io/v1alpha1", "Rollout", {"replicas": 2, **T})], ["a-c4d7b5fb8-"] * 2, {"a": (2, 2)}),
+    "Rollout": ([custom("argoproj.io/v1alpha1", "Rollout", {"replicas": 2, **T})], ["a-HASH-"] * 2, {"a": (2, 2)}),
     "CloneSet": ([custom("apps.kruise.io/v1alpha1", "CloneSet", {"replicas": 2, **T})], ["a-", "a-"], {"a": (2, 2)}),
     "Advanced StatefulSet": ([custom("apps.kruise.io/v1beta1", "StatefulSet", {"replicas": 2, **T})], ["a-0", "a-1"], {"a": (2, 2)}),
     "Knative Service": (
         [custom("serving.knative.dev/v1", "Service", {"template": template(annotations={"autoscaling.knative.dev/min-scale": "2"})})],
-        ["a-00001-deployment-"] * 2,
+        ["a-00001-deployment-HASH-"] * 2,
         {"a": (2, 2)},
     ),
     "InferenceService": (
@@ -255,7 +232,7 @@ MADE: dict[str, tuple[list[Object], list[str], dict[str, tuple[int, int]]]] = {
                 "serving.kserve.io/v1beta1", "InferenceService", {"predictor": {"minReplicas": 2, "model": {"modelFormat": {"name": "x"}}}}
             )
         ],
-        ["a-predictor-"] * 2,
+        ["a-predictor-HASH-"] * 2,
         {"a-predictor": (2, 2)},
     ),
 }
