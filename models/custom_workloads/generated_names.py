@@ -1,4 +1,4 @@
-"""Names that stand for those that an API server generates."""
+"""Names in place of those that an API server generates."""
 
 from __future__ import annotations
 

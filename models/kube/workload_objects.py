@@ -327,8 +327,8 @@ class PodSetMember(Struct):
 class PodSetSpec(Struct):
     """The pods of a pod set, and the place of their template.
 
-    Pod n is pod ``first + n % size`` of replica ``n // size``; replicas count anew in each copy. The patterns below may
-    contain ``{copy}``, ``{replica}``, ``{index}`` and ``{number}`` (n), which differ from pod to pod, ``{hash}``, the
+    Pod n is pod ``first + n % size`` of replica ``n // size``; each copy counts its replicas from 0. The patterns below
+    may contain ``{copy}``, ``{replica}``, ``{index}`` and ``{number}`` (n), which differ from pod to pod, ``{hash}``, the
     hash of the template, and ``{random}``.
 
     Attributes:
@@ -336,7 +336,7 @@ class PodSetSpec(Struct):
         size: Pods per replica.
         first: Index of the first pod of a replica.
         copies: Equal parts of the pods whose replicas are numbered by themselves.
-        random: What stands for characters that the controller adds, the same for all pods of the object.
+        random: Characters in place of those that the controller adds, the same for all pods of the object.
         template: The pod template.
         path: Field of the object that holds the template.
         role: Name of the role; empty if the object has only one.

@@ -19,7 +19,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 HASH: Final = "pod-template-hash"
 #: The objects between a workload and its pods.
 _CHILDREN: Final = {"Deployment": "ReplicaSet", "CronJob": "Job"}
-#: Placeholders for what controllers choose themselves, and what it looks like.
+#: Placeholders for characters that controllers choose, with their patterns.
 _CHOSEN: Final = {"{hash}": "[a-z0-9]+", "{random}": "[a-z0-9]{5,8}"}
 _Key = tuple[str, str, str]
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
