@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from kubestow.models.custom_workloads import table
 from kubestow.models.custom_workloads.expressions import ExpressionError
 from kubestow.models.custom_workloads.generated_names import GeneratedNames
-from kubestow.models.custom_workloads.pod_sets import Lookup, Lowered, is_held, pod_sets, wrapped
+from kubestow.models.custom_workloads.pod_sets import Lookup, Lowered, is_finished, is_held, pod_sets, wrapped
 from kubestow.models.custom_workloads.table import KindEntry
 from kubestow.models.kube import kinds
 from kubestow.models.kube.lenient_decode import plain
@@ -72,7 +72,7 @@ class CustomObjects:
         if not metadata.get("name") and isinstance(prefix, str) and prefix:
             metadata = {**metadata, "name": self._generated.stand_in(entry.name, space, prefix)}
             plain_value = {**plain_value, "metadata": metadata}
-        if entry.wraps and not is_held(entry, plain_value):
+        if entry.wraps and not _idle(entry, plain_value):
             return wrapped(entry, plain_value)
         self._given.append(_Given(entry, api_version, space, plain_value, source))
         return iter(())
@@ -98,6 +98,8 @@ class CustomObjects:
                 sink.unresolved(ref, api_version, "spec", source, lowered.missing)
             if not (lowered.sets or lowered.problems or lowered.missing or lowered.notes):
                 sink.omit(f"{ref}: has no pod template and makes no pods")
+            if lowered.finished and strict:
+                sink.omit(f"{ref}: is finished: no more pods are made")
             for note in lowered.notes:
                 sink.omit(f"{ref}: {note}")
             for pod_set, _ in lowered.sets:
@@ -126,10 +128,18 @@ class CustomObjects:
             try:
                 lowered = pod_sets(entry, value, api_version, namespace, lookup)
                 if entry.wraps:
-                    lowered.notes.append("is suspended: no objects inside are made")
+                    lowered.notes.append(f"is {'finished' if is_finished(entry, value) else 'suspended'}: no objects inside are made")
             except ExpressionError as error:
                 lowered = Lowered(problems=[str(error)])
             yield Read(ref, plain(api_version), source, lowered)
+
+
+def _idle(entry: KindEntry, value: Mapping[str, Any]) -> bool:
+    """Return True if an object makes none of those inside."""
+    try:
+        return is_held(entry, value) or is_finished(entry, value)
+    except ExpressionError:  # a field of another type
+        return False
 
 
 def _name(value: Mapping[str, Any]) -> str:

@@ -37,12 +37,14 @@ class Lowered:
         problems: Fields at fault, each ``path: problem``.
         notes: Fields and annotations that are not followed, and assumptions.
         missing: An object that this one refers to and the input lacks, and the effect.
+        finished: True if the object has ended, so that its pod sets are empty.
     """
 
     sets: list[tuple[PodSet, Any]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     missing: str = ""
+    finished: bool = False
 
 
 def pod_sets(entry: KindEntry, value: Mapping[str, Any], api_version: str, namespace: str, lookup: Lookup) -> Lowered:
@@ -125,6 +127,10 @@ class _Reader:
                 if made is not None:
                     found.append(made)
         specs = [one.spec for one, _ in found if one.spec is not None]
+        if is_finished(entry, self._value):
+            self._lowered.finished = True
+            for spec in specs:
+                spec.replicas = 0
         roles = [spec.role for spec in specs]
         members = [spec for spec in specs if spec.gang]
         if not minimum and any(spec.minimum is not None for spec in members):
@@ -269,6 +275,11 @@ def is_held(entry: KindEntry, value: Mapping[str, Any]) -> bool:
     if not entry.suspended or _QUEUE in _mapping(_mapping(value.get("metadata")).get("labels")):
         return False
     return evaluate(entry.suspended, {"object": _without_nulls(value)}) is True
+
+
+def is_finished(entry: KindEntry, value: Mapping[str, Any]) -> bool:
+    """Return True if an object has ended and makes no more pods."""
+    return bool(entry.finished) and evaluate(entry.finished, {"object": _without_nulls(value)}) is True
 
 
 def wrapped(entry: KindEntry, value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:

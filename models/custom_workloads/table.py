@@ -101,6 +101,7 @@ class KindEntry(msgspec.Struct, forbid_unknown_fields=True):
     system: Annotated[str, Meta(description="The project that defines the kind.")] = ""
     source: Annotated[str, Meta(description="Address of the definition that the entry follows.")] = ""
     suspended: Annotated[str, Meta(description="Expression that says if the controller makes no pods for now.")] = ""
+    finished: Annotated[str, Meta(description="Expression that says if the object has ended and makes no more pods.")] = ""
     gang: Annotated[str, Meta(description="Pattern of the gang's name; empty: each pod is placed alone.")] = "{name}"
     minimum: Annotated[str, Meta(description="Expression for the number of pods that a gang needs; empty: all.")] = ""
     refs: Annotated[dict[str, RefEntry], Meta(description="Objects that expressions use as `refs.NAME`.")] = {}
@@ -254,7 +255,7 @@ def _entry_problems(entry: KindEntry) -> Iterator[str]:
     for version in entry.versions:
         if not _VERSION.match(version):
             yield f"versions: got {shorten(version)}, expected one such as v1beta1"
-    yield from _expressions({"suspended": entry.suspended, "minimum": entry.minimum})
+    yield from _expressions({"suspended": entry.suspended, "finished": entry.finished, "minimum": entry.minimum})
     yield from _patterns({"gang": entry.gang})
     yield from _paths({"wraps": entry.wraps, **{f"unmodelled.{path}": path for path in entry.unmodelled}})
     for name, ref in entry.refs.items():

@@ -9,7 +9,7 @@ import pytest
 from kubestow.models.custom_workloads import table
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
-from tests.models.custom_workloads.objects import RANDOM, Object, custom, gangs, grown, owners, stems, template
+from tests.models.custom_workloads.objects import RANDOM, Object, custom, gangs, grown, job_set, owners, stems, template
 
 pytestmark = pytest.mark.skipif(not table.available(), reason="no CEL library on this platform")
 T = {"template": template()}
@@ -295,7 +295,31 @@ def test_a_model_server_has_the_default_resources_that_it_does_not_state() -> No
     assert stems(grown(inference({"model": {}}, annotations={"serving.kserve.io/stop": "true"}))) == []
 
 
-# --- generated names --------------------------------------------------------------------------------------------------
+# --- finished objects and generated names -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("obj", "status"),
+    [
+        (
+            custom("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": [{"name": "w", "template": {"spec": T}}]}),
+            {"terminalState": "Failed"},
+        ),
+        (train_job("torch-distributed"), {"conditions": [{"type": "Complete", "status": "True"}]}),
+        (mpi("v2beta1"), {"conditions": [{"type": "Created", "status": "True"}, {"type": "Succeeded", "status": "True"}]}),
+        (volcano({"name": "a", "replicas": 2, **T}), {"state": {"phase": "Completed"}}),
+        (custom("ray.io/v1", "RayJob", {"rayClusterSpec": ray()}), {"jobDeploymentStatus": "Complete"}),
+        (spark(), {"applicationState": {"state": "COMPLETED"}}),
+        (custom("kueue.x-k8s.io/v1beta2", "Workload", {"podSets": [T]}), {"conditions": [{"type": "Finished", "status": "True"}]}),
+        (wrapper(), {"phase": "Succeeded"}),
+    ],
+    ids=lambda value: value.get("kind"),
+)
+def test_a_finished_object_makes_no_more_pods(obj: Object, status: Object) -> None:
+    assert stems(grown(obj))
+    snapshot = from_objects([{**obj, "status": status}], manifests=True)
+    assert any("is finished: no" in note for note in snapshot.omissions)
+    assert stems(grown({**obj, "status": status})) == []
 
 
 def test_objects_with_a_generated_name_get_one_of_their_own() -> None:
