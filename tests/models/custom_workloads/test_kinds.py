@@ -9,7 +9,7 @@ import pytest
 from kubestow.models.custom_workloads import table
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
-from tests.models.custom_workloads.objects import RANDOM, Object, custom, gangs, grown, job_set, owners, stems, template
+from tests.models.custom_workloads.objects import RANDOM, Object, custom, gangs, grown, owners, stems, template
 
 pytestmark = pytest.mark.skipif(not table.available(), reason="no CEL library on this platform")
 T = {"template": template()}
