@@ -70,7 +70,7 @@ class CustomObjects:
         stated, prefix = metadata.get("namespace"), metadata.get("generateName")
         space = stated if isinstance(stated, str) and stated else namespace
         if not metadata.get("name") and isinstance(prefix, str) and prefix:
-            metadata = {**metadata, "name": self._generated.stand_in(entry.name, space, prefix)}
+            metadata = {**metadata, "name": self._generated.stand_in(entry.name, prefix)}
             plain_value = {**plain_value, "metadata": metadata}
         if entry.wraps and not _idle(entry, plain_value):
             return wrapped(entry, plain_value)

@@ -13,10 +13,10 @@ class GeneratedNames:
     """Numbers the objects that have a ``generateName`` and no name."""
 
     def __init__(self) -> None:
-        self._given: Counter[tuple[str, str, str]] = Counter()
+        self._given: Counter[tuple[str, str]] = Counter()
 
-    def stand_in(self, kind: str, namespace: str, prefix: str) -> str:
+    def stand_in(self, kind: str, prefix: str) -> str:
         """Return the prefix with a number of five digits that no earlier object of the kind has."""
         base = prefix[:_MAX_PREFIX_CHARACTERS]
-        self._given[kind, namespace, base] += 1
-        return f"{base}{self._given[kind, namespace, base]:05}"
+        self._given[kind, base] += 1
+        return f"{base}{self._given[kind, base]:05}"

@@ -268,7 +268,7 @@ class _Intake:
     def stand_in(self, ref: str, kind: str, metadata: objects.ObjectMeta) -> str | None:
         if not (self._manifests and metadata.generateName):
             return None
-        name = self._generated.stand_in(kind, metadata.namespace or "default", metadata.generateName)
+        name = self._generated.stand_in(kind, metadata.generateName)
         self.omit(f"{plain(ref)}: is named {plain(name)} here, as an API server would generate its name")
         return name
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kubestow.models.custom_workloads.generated_names import GeneratedNames
 from kubestow.models.execution.template_nodes import GATE, TemplateNodes, by_name
 from kubestow.models.kube import kinds
 from kubestow.models.snapshot import yaml_reader
@@ -65,12 +66,13 @@ def manifests(request: ManifestRequest) -> bytes:
     parts: list[str] = []
     bare: list[str] = []
     wanted = {(t.kind, t.namespace, t.name): t for t in request.templates if not fixed(t)}
+    generated = GeneratedNames()
     for path, data in request.files.items():
         text = _without_header(data.decode("utf-8", "surrogateescape"))
         documents, in_text = _documents(text.encode("utf-8", "surrogateescape"))
         if not any(_objects(documents)):
             continue
-        changes = [change for found in _objects(documents) for change in _changes(*found, wanted, request)]
+        changes = [change for found in _objects(documents) for change in _changes(*found, wanted, generated, request)]
         written = edited(text, changes) if in_text else None
         if written is None:
             written = "---\n".join(yaml_text.dump(document) for document in applied(documents, changes) if document is not None)
@@ -145,15 +147,23 @@ _Key = tuple[str, str, str]
 
 
 def _changes(
-    place: tuple[Any, ...], kind: str, obj: dict[str, Any], wanted: Mapping[_Key, TemplateNodes], request: ManifestRequest
+    place: tuple[Any, ...],
+    kind: str,
+    obj: dict[str, Any],
+    wanted: Mapping[_Key, TemplateNodes],
+    generated: GeneratedNames,
+    request: ManifestRequest,
 ) -> list[YamlChange]:
-    metadata = obj.get("metadata") or {}
-    found = wanted.get((kind, metadata.get("namespace") or request.namespace or "default", metadata.get("name") or ""))
-    path = _PATHS.get(kind, ("spec", "template", "spec"))
-    if found is None or kinds.find(obj.get("apiVersion"), kind) is None:
+    if kinds.find(obj.get("apiVersion"), kind) is None:
         return []
+    metadata = obj.get("metadata") or {}
+    name, prefix = metadata.get("name") or "", metadata.get("generateName")
+    if not name and prefix:
+        name = generated.stand_in(kind, prefix)  # as when the file was read
+    found = wanted.get((kind, metadata.get("namespace") or request.namespace or "default", name))
+    path = _PATHS.get(kind, ("spec", "template", "spec"))
     spec = _at(obj, path)
-    if not isinstance(spec, dict):
+    if found is None or not isinstance(spec, dict):
         return []
     document, *inside = place
     changes = []

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from click.testing import CliRunner
 
+from kubestow import cli
 from kubestow.models.custom_workloads import table
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
 from tests.models.custom_workloads.objects import RANDOM, Object, custom, gangs, grown, owners, stems, template
+from tests.objects import node
 
 pytestmark = pytest.mark.skipif(not table.available(), reason="no CEL library on this platform")
 T = {"template": template()}
@@ -339,3 +345,14 @@ def test_objects_with_a_generated_name_get_one_of_their_own() -> None:
     assert note in snapshot.omissions
     with pytest.raises(InputError, match="generateName is resolved by the API server only"):
         from_objects([job])
+
+
+def test_manifests_keep_the_generated_name(tmp_path: Path) -> None:
+    job: Object = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"generateName": "j-"}}
+    job["spec"] = {"template": {"spec": template(restartPolicy="Never")["spec"]}}
+    (tmp_path / "c.json").write_text(json.dumps(node("n1")), encoding="utf-8")
+    (tmp_path / "m.json").write_text(json.dumps(job), encoding="utf-8")
+    result = CliRunner().invoke(cli.main, ["solve", f"{tmp_path}/c.json", "-w", f"{tmp_path}/m.json", "-f", "manifests"])
+    written = yaml.safe_load(result.stdout)
+    assert (written["metadata"].get("name"), written["metadata"]["generateName"]) == (None, "j-")
+    assert written["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
