@@ -213,7 +213,7 @@ def _prose(page: str) -> str:
 def test_paths_that_pages_name_exist(page: str) -> None:
     """Paths in any words, except those in capitals, which are placeholders. tests/test_docs.py checks the targets of links."""
     for path in re.findall(rf"(?<![\w/.-])((?:{'|'.join(PACKAGES)})/[\w/.*-]*[\w/*])", _prose(page)):
-        if not path.rpartition("/")[2].isupper():
+        if not path.rstrip("/").rpartition("/")[2].isupper():
             assert list(ROOT.glob(path.rstrip("/"))) or (ROOT / f"{path}.py").exists(), f"{page}: {path}"
 
 

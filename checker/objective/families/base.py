@@ -107,6 +107,7 @@ class Family(ABC):
 
     def words(self, weight: int, key: str) -> str:
         """Return the document's words for a term."""
+        # only families that yield terms are asked for their words, and those override this
         raise NotImplementedError(f"{self.name} has no terms")
 
 

@@ -6,7 +6,9 @@ A compressed .tar is decompressed by :mod:`kubestow.models.snapshot.sources` bef
 from __future__ import annotations
 
 import io
+import lzma
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -23,7 +25,7 @@ _MACOS_FOLDER: Final = "__MACOSX"
 _CHART_FILE: Final = "Chart.yaml"
 _MAX_NAMED_ENTRIES: Final = 5
 #: Errors of the two libraries for archives that are damaged, encrypted, or compressed in an unknown way.
-_DAMAGE: Final = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, OSError)
+_DAMAGE: Final = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, struct.error, RuntimeError, OSError)
 
 Report = Callable[[str, str], None]
 
@@ -62,7 +64,7 @@ def members(data: bytes, path: str, report: Report) -> Iterator[Member]:
     """
     try:
         entries = sorted(_zipped(data) if data.startswith(sources.ZIP_MAGICS) else _tarred(data), key=lambda entry: entry.parts)
-    except _DAMAGE as error:
+    except (*_DAMAGE, ValueError) as error:
         report(path, f"is damaged: not a complete archive ({error})")
         return
     refusal = _refusal(entries)

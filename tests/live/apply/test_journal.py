@@ -127,9 +127,9 @@ def test_two_runs_never_share_a_journal(tmp_path: Path) -> None:
     path = tmp_path / "j"
     journal = Journal.open(str(path), ORIGIN)
     program = (
-        "import sys; from kubestow.live.apply.journal import Journal, Origin\n"
+        "import sys; from kubestow.live.apply.journal import Journal, RunOrigin\n"
         "from kubestow.models.snapshot.snapshot import InputError\n"
-        "try: Journal.open(sys.argv[1], Origin('d' * 64, 'e' * 64, ''), resume=True)\n"
+        "try: Journal.open(sys.argv[1], RunOrigin('d' * 64, 'e' * 64, ''), resume=True)\n"
         "except InputError as error: print(error)\n"
     )
     ran = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, timeout=60)

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from kubestow import cli
 from tests.api_server import Behaviour, SimulatedCluster
+from tests.api_server.judge import is_cordoned
 from tests.live.roles import RIGHTS, Recording, allowed, optional
 from tests.objects import Object, node, pod
 
@@ -60,7 +61,9 @@ def test_the_roles_allow_what_is_asked_for_and_nothing_else(tmp_path: Path, monk
     with Recording(world) as server:
         monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path / "kubeconfig")))
         _run("apply", snapshot, "--result", plan, "--yes")
-    served = SimulatedCluster(Behaviour(seed=1, scheduler="slow", scheduling=0.5))
+    # No scheduler until apply has cordoned the nodes: on a busy machine a slow one could still bind the pod before its step.
+    served = SimulatedCluster(Behaviour(seed=1, scheduler="off"))
+    served.when(lambda world: all(map(is_cordoned, world.all("Node"))), served.begin_scheduling)
     served.load([*(node(f"n{i}") for i in (1, 2)), _CLASS, _CLAIM, waiting])
     snapshot.write_text(json.dumps(served.snapshot()))
     _run("solve", snapshot, "-q", "-o", placement)

@@ -6,10 +6,12 @@ import bz2
 import gzip
 import io
 import lzma
+import random
 import stat
 import tarfile
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -42,9 +44,9 @@ def tarred(files: dict[str, bytes]) -> bytes:
     return made.getvalue()
 
 
-def zipped(files: dict[str, bytes]) -> bytes:
+def zipped(files: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
     made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(made, "w", compression) as archive:
         for name, data in files.items():
             archive.writestr(name, data)
     return made.getvalue()
@@ -56,6 +58,7 @@ FORMS: dict[str, Callable[[dict[str, bytes]], bytes]] = {
     ".tar.bz2": lambda files: bz2.compress(tarred(files)),
     ".tar.xz": lambda files: lzma.compress(tarred(files)),
     ".zip": zipped,
+    ".lzma.zip": lambda files: zipped(files, zipfile.ZIP_LZMA),
 }
 ALL = pytest.mark.parametrize("form", FORMS)
 
@@ -165,6 +168,20 @@ def test_archives_of_other_things_are_named(tmp_path: Path, form: str, files: di
     with pytest.raises(InputError) as raised:
         load([packed(tmp_path, form, files)])
     assert message in str(raised.value)
+
+
+@ALL
+def test_spoiled_bytes_end_in_a_snapshot_or_in_bad_input(tmp_path: Path, form: str) -> None:
+    rng = random.Random(7)
+    whole = FORMS[form]({f"{number}.json": msgspec.json.encode(node(f"n{number}")) for number in range(4)})
+    path = tmp_path / f"spoiled{form}"
+    for _ in range(40):
+        data = bytearray(whole)
+        for _ in range(rng.choice((1, 4, 16))):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        path.write_bytes(data)
+        with suppress(InputError):
+            load([str(path)])
 
 
 @ALL
