@@ -29,7 +29,7 @@ def requests(snapshot: Snapshot, number: int = 0, *, inits: bool = False) -> dic
     """Return the requests of the containers of a pod by name."""
     spec = snapshot.pods[number].spec
     listed = (spec.initContainers if inits else spec.containers) or []
-    return {each.name: each.resources.requests if each.resources is not None else None for each in listed}
+    return {each.name or "": each.resources.requests if each.resources is not None else None for each in listed}
 
 
 def running(pod: objects.Pod, owner: str, **changes: Any) -> Object:
