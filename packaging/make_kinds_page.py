@@ -18,7 +18,7 @@ _END: Final = "<!-- end -->"
 
 def rows() -> str:
     """Return the table of kinds in Markdown."""
-    lines = ["| kind | API group, versions | pods | gang | not followed |", "|---|---|---|---|---|"]
+    lines = ["| kind | API group, versions | pods | gang | eviction | not followed |", "|---|---|---|---|---|---|"]
     for entry in table.entries():
         inner = f"of the objects in `{entry.wraps}`" if entry.wraps else "none of its own"
         pods = "; ".join(f"`{each.pod}`" for each in entry.sets) or inner
@@ -26,7 +26,7 @@ def rows() -> str:
         named = ", ".join(f"`{gang}`" for gang in gangs) or ("`{name}`" if entry.wraps else "")
         ignored = ", ".join(f"`{path}`" for path in entry.unmodelled)
         name = f"[{entry.kind}]({entry.source}) of {entry.system}" + (f", shown as {entry.display}" if entry.display else "")
-        lines.append(f"| {name} | {entry.group} {', '.join(entry.versions)} | {pods} | {named} | {ignored} |")
+        lines.append(f"| {name} | {entry.group} {', '.join(entry.versions)} | {pods} | {named} | {entry.evicted} | {ignored} |")
     return "\n".join(lines) + "\n"
 
 

@@ -49,10 +49,16 @@ class Sink(Protocol):
 
 
 class CustomObjects:
-    """Collects the objects of kinds of the table, then reads them together."""
+    """Collects the objects of kinds of the table, then reads them together.
 
-    def __init__(self, generated: GeneratedNames) -> None:
+    Args:
+        generated: Names in place of generated ones.
+        manifests: True if the objects are to be created. Objects inside one of a cluster have been created.
+    """
+
+    def __init__(self, generated: GeneratedNames, *, manifests: bool = False) -> None:
         self._generated = generated
+        self._manifests = manifests
         self._given: list[_Given] = []
 
     def take(
@@ -72,6 +78,8 @@ class CustomObjects:
         if not metadata.get("name") and isinstance(prefix, str) and prefix:
             metadata = {**metadata, "name": self._generated.stand_in(entry.name, prefix)}
             plain_value = {**plain_value, "metadata": metadata}
+        if entry.wraps and metadata.get("uid") and not self._manifests:
+            return iter(())
         if entry.wraps and not _idle(entry, plain_value):
             return wrapped(entry, plain_value)
         self._given.append(_Given(entry, api_version, space, plain_value, source))

@@ -181,6 +181,7 @@ class _Reader:
             owner=self._owner(each, fixed),
             gang=_fixed(self._entry.gang if each.gang is None else each.gang, fixed),
             minimum=number(each.minimum, variables) if each.minimum else None,
+            evicted=self._entry.evicted,
         )
         return PodSet(msgspec.structs.replace(self._meta), self._entry.name, spec), template
 

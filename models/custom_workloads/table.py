@@ -19,6 +19,7 @@ from msgspec import Meta
 
 from kubestow.models.custom_workloads.expressions import VARIABLES, ExpressionError, compiled, steps
 from kubestow.models.kube.lenient_decode import did_you_mean, plain, shorten
+from kubestow.models.kube.objects import OwnerReference
 
 _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?\Z")
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
@@ -103,6 +104,12 @@ class KindEntry(msgspec.Struct, forbid_unknown_fields=True):
     suspended: Annotated[str, Meta(description="Expression that says if the controller makes no pods for now.")] = ""
     finished: Annotated[str, Meta(description="Expression that says if the object has ended and makes no more pods.")] = ""
     gang: Annotated[str, Meta(description="Pattern of the gang's name; empty: each pod is placed alone.")] = "{name}"
+    evicted: Annotated[
+        Literal["", "pod", "gang"],
+        Meta(
+            description="Effect of an eviction: `pod`, the controller makes another pod; `gang`, it also disturbs the gang; empty: unknown."
+        ),
+    ] = ""
     minimum: Annotated[str, Meta(description="Expression for the number of pods that a gang needs; empty: all.")] = ""
     refs: Annotated[dict[str, RefEntry], Meta(description="Objects that expressions use as `refs.NAME`.")] = {}
     wraps: Annotated[str, Meta(description="Path of whole objects inside, which are read by themselves as one gang.")] = ""
@@ -176,6 +183,14 @@ def find(api_version: str | None, kind: str) -> KindEntry | None:
         if entry.kind == kind and entry.group == group:
             return entry
     return _index().get((group, kind))
+
+
+def recreating(owner: OwnerReference) -> Literal["", "pod", "gang"]:
+    """Return the effect of the eviction of a pod with this controller, by the table; empty for kinds that it lacks."""
+    if "." not in (owner.apiVersion or "").partition("/")[0]:  # a kind of Kubernetes itself: no reason to read the table
+        return ""
+    entry = find(owner.apiVersion, owner.kind)
+    return "" if entry is None else entry.evicted
 
 
 @lru_cache(maxsize=1)

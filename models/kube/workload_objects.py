@@ -348,6 +348,7 @@ class PodSetSpec(Struct):
         gang: Pattern of the gang's name; empty: no gang.
         minimum: Pods of the gang without which none is placed; None: all.
         suspended: True if the controller makes no pods for now.
+        evicted: Effect of an eviction: ``pod``, another pod; ``gang``, the whole gang is disturbed; empty: unknown.
     """
 
     replicas: int = 1
@@ -366,6 +367,7 @@ class PodSetSpec(Struct):
     gang: str = ""
     minimum: int | None = None
     suspended: bool = False
+    evicted: str = ""
     selector: None = None
 
     @property

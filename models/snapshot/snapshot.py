@@ -243,7 +243,7 @@ class _Intake:
         self._names = NameCheck()
         self._seen: dict[str, dict[str, tuple[Any, str]]] = {name: {} for name in kinds.KINDS}
         self._generated = GeneratedNames()
-        self._custom = CustomObjects(self._generated)
+        self._custom = CustomObjects(self._generated, manifests=manifests)
         self.lenient = False  # allow unknown fields in manifests
         self._foreign: Counter[tuple[str, str]] = Counter()  # kinds that Kubernetes itself lacks
         self._bad_classes: set[str] = set()  # kinds with malformed objects

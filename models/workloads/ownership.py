@@ -109,8 +109,7 @@ class OwnedPods:
 
     def _of_set(self, spec: PodSetSpec, namespace: str, where: Mapping[_Key, Iterable[int]]) -> list[int]:
         """Return the pods of a pod set: they have its controllers and the labels that its pods share."""
-        varying = spec.varying
-        labels = {key: value for key, value in (spec.labels or {}).items() if key not in varying and not _chosen(value)}
+        labels = shared_labels(spec)
         return [
             i
             for owner in _owners(spec, namespace, where)
@@ -123,14 +122,25 @@ def _chosen(pattern: str) -> bool:
     return any(part in pattern for part in _CHOSEN)
 
 
+def shared_labels(spec: PodSetSpec) -> dict[str, str]:
+    """Return the labels in addition to the template's that all pods of a pod set have, with known values."""
+    varying = spec.varying
+    return {key: value for key, value in (spec.labels or {}).items() if key not in varying and not _chosen(value)}
+
+
+def owner_names(spec: PodSetSpec) -> re.Pattern[str]:
+    """Return the pattern of the names of the controllers of a pod set's pods."""
+    parts = re.split(r"(\{[a-z]+\})", spec.owner.name if spec.owner is not None else "")
+    return re.compile("".join(_CHOSEN.get(part, "[0-9]+") if part.startswith("{") else re.escape(part) for part in parts))
+
+
 def _owners(spec: PodSetSpec, namespace: str, where: Mapping[_Key, Iterable[int]]) -> Iterable[_Key]:
     """Return the controllers of the pods of a pod set."""
     owner = spec.owner
     if owner is None:
         return ()
     if _chosen(owner.name):
-        parts = re.split(r"(\{[a-z]+\})", owner.name)
-        name = re.compile("".join(_CHOSEN.get(part, "[0-9]+") if part.startswith("{") else re.escape(part) for part in parts))
+        name = owner_names(spec)
         return [key for key in where if key[:2] == (owner.kind, namespace) and name.fullmatch(key[2])]
     names = dict.fromkeys(member.owner.name for n in range(0, spec.replicas, spec.size) if (member := spec.member(n)).owner is not None)
     return [(owner.kind, namespace, each) for each in names] if "{" in owner.name else [(owner.kind, namespace, owner.name)]
@@ -145,6 +155,21 @@ def pod_sets(snapshot: Snapshot) -> dict[_Key, PodSetSpec]:
         for obj in listed
         if obj.spec is not None
     }
+
+
+def outer_sets(snapshot: Snapshot) -> list[PodSet]:
+    """Return the pod sets of the objects that no other custom workload of the snapshot makes: a TrainJob's, not its JobSet's."""
+    found = [obj for kind, listed in snapshot.workloads.items() if kind not in kinds.KINDS for obj in listed if obj.spec is not None]
+    makers = {(obj.spec.kind, obj.metadata.namespace or "default", obj.spec.object) for obj in found}
+    owners = ((obj, objects.controller_of(obj)) for obj in found)
+    return [obj for obj, owner in owners if owner is None or (owner.kind, obj.metadata.namespace or "default", owner.name) not in makers]
+
+
+def pods_of_sets(snapshot: Snapshot) -> set[int]:
+    """Return the indices of the pods of custom workloads that are neither finished nor being deleted."""
+    sets = pod_sets(snapshot)
+    owned = OwnedPods(snapshot) if sets else None
+    return set() if owned is None else {i for key in sets for i in owned.of(*key)}
 
 
 def given_as(manifests: Snapshot, kind: str, namespace: str, name: str) -> tuple[str, str]:
@@ -181,12 +206,13 @@ class PodOwners:
         self.snapshot = snapshot
         self._deployments: dict[str, str] = {}
         self._of_sets: dict[str, str] = {}
-        sets = pod_sets(snapshot)
+        sets = outer_sets(snapshot)
         owned = OwnedPods(snapshot) if sets else None
-        for kind, namespace, name in sets if owned is not None else ():
+        for each in sets if owned is not None else ():
             assert owned is not None
-            pods = (*owned.of(kind, namespace, name), *owned.finished(kind, namespace, name))
-            self._of_sets |= {objects.pod_key(snapshot.pods[i]): f"{kind} {namespace}/{name}" for i in pods}
+            key = each.kind, each.metadata.namespace or "default", each.metadata.name or ""
+            pods = (*owned.of(*key), *owned.finished(*key))
+            self._of_sets |= {objects.pod_key(snapshot.pods[i]): f"{key[0]} {key[1]}/{key[2]}" for i in pods}
         for obj in snapshot.workloads.get("ReplicaSet", ()):
             if isinstance(obj, ReplicaSet):
                 for reference in obj.metadata.ownerReferences or ():

@@ -225,7 +225,8 @@ def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options
         for pod in manifests.pods
     ]
     before = apply(snapshot, None, msgspec.structs.replace(edits, namespace=None)).snapshot
-    owned = OwnedPods(before)
+    custom = {kind: objs for kind, objs in manifests.workloads.items() if kind not in kinds.KINDS}
+    owned = OwnedPods(replace(before, workloads={**before.workloads, **custom}))
     workloads: list[tuple[WorkloadView, int]] = []
     buffered = held_by_buffers(manifests) | held_by_buffers(snapshot)
     for obj in listed(manifests):
