@@ -19,6 +19,7 @@ from kubestow.live.capture_kinds import Resource, groups_in, listed, served
 from kubestow.live.capture_kubectl import Kubectl, KubectlError, RequestRefused
 from kubestow.live.capture_proxy import KubectlProxy
 from kubestow.live.redact import Keeper
+from kubestow.models.kube.workload_objects import PodSet
 from kubestow.models.snapshot.capture_info import Capture
 from kubestow.models.snapshot.object_names import is_label
 from kubestow.models.snapshot.snapshot import InputError
@@ -253,7 +254,7 @@ class _Capture:
             if not token:
                 break
         blocks.append(packer.flush())
-        name = resource.kind.name
+        name = resource.label if resource.kind.type is PodSet else resource.kind.name
         if count:
             self._result._packed.append([block for block in blocks if block])
             self._result.counts[name] = self._result.counts.get(name, 0) + count

@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from kubestow.models.custom_workloads import table
+from kubestow.models.custom_workloads.table import KindEntry
 from kubestow.models.kube import kinds
+from kubestow.models.kube.workload_objects import PodSet
 
 #: Kinds in reading order. Objects come before those they refer to, so that the claims, node or owner of a pod are present unless deleted
 #: meanwhile. Objects created meanwhile do no harm, because no captured pod names them.
@@ -66,6 +69,8 @@ _OPTIONAL: Final = frozenset(
         *_DEVICES,
     }
 )
+#: Kinds of the table of workload kinds that are not captured: others make the pods, from objects of their own.
+_MADE_BY_OTHERS: Final = frozenset({"AppWrapper", "KueueWorkload"})
 #: Former API group of the kinds in ``apps``. A server with both groups has the same objects in both.
 _LEGACY: Final = "extensions"
 _ROW: Final = re.compile(r"([a-z0-9.-]+)\s+(?:\S+\s+)?((?:[a-z0-9.-]+/)?v[0-9][a-z0-9]*)\s+(true|false)\s+([A-Za-z0-9]+)\s*")
@@ -102,7 +107,7 @@ class Served(NamedTuple):
     """The resources of a server.
 
     Attributes:
-        resources: Resources to read, in ``ORDER``.
+        resources: Resources to read, in ``ORDER``, then custom workloads.
         lacking: Kinds that every server has but this one does not list.
         absent: Optional kinds, with their API group, that this server lacks.
     """
@@ -112,11 +117,25 @@ class Served(NamedTuple):
     absent: list[str]
 
 
-def listed(table: str) -> Iterator[Resource]:
-    """Yield the known kinds in the output of ``kubectl api-resources`` (NAME, SHORTNAMES, APIVERSION, NAMESPACED, KIND)."""
-    for row in map(_ROW.fullmatch, table.splitlines()):
-        if row is not None and (kind := kinds.find(row[2], row[4])) is not None:
+def listed(output: str) -> Iterator[Resource]:
+    """Yield the known kinds, custom workloads included.
+
+    Args:
+        output: That of ``kubectl api-resources`` (NAME, SHORTNAMES, APIVERSION, NAMESPACED, KIND).
+    """
+    for row in map(_ROW.fullmatch, output.splitlines()):
+        if row is not None and (kind := kinds.find(row[2], row[4]) or _custom(row[2], row[4])) is not None:
             yield Resource(kind, row[1], row[2], row[3] == "true")
+
+
+def is_captured(entry: KindEntry) -> bool:
+    """Return True if the objects of a custom workload kind are captured."""
+    return entry.name not in _MADE_BY_OTHERS
+
+
+def _custom(api_version: str, kind: str) -> kinds.Kind | None:
+    entry = table.find(api_version, kind) if "." in api_version.partition("/")[0] else None
+    return None if entry is None or not is_captured(entry) else kinds.Kind(entry.kind, frozenset({entry.group}), PodSet, True)
 
 
 def served(resources: Iterable[Resource]) -> Served:
@@ -132,6 +151,7 @@ def served(resources: Iterable[Resource]) -> Served:
             result.absent.extend(f"{name} ({group})" for group in groups if group and (name, group) not in found)
         elif not any((name, group) in found for group in groups):
             result.lacking.append(name)
+    result.resources.extend(resource for resource in found.values() if resource.kind.type is PodSet)
     return result
 
 

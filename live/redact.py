@@ -15,13 +15,15 @@ from typing import Any, Final
 
 import msgspec
 
+from kubestow.live import redact_custom
 from kubestow.models.cluster.storage import migrated_volumes
+from kubestow.models.custom_workloads import table
 from kubestow.models.kube import device_objects, kinds, objects, storage_objects, workload_objects
 from kubestow.models.kube.closed_nodes import CLOSED_BY
 from kubestow.models.numa.nri_annotations import BALLOON, FALSE, NO_HINTS, TRUE
 from kubestow.models.snapshot.affinity_keys import AFFINITY, ANTI_AFFINITY, PREFIXES, meant
 from kubestow.models.snapshot.api_types import Unread
-from kubestow.models.snapshot.decode import JSON_ERRORS, DocumentReader
+from kubestow.models.snapshot.decode import JSON_ERRORS, DocumentReader, identity
 from kubestow.models.snapshot.interning import is_of_node_policy
 from kubestow.models.snapshot.unknown_fields import FieldCheck, NotUnderstood
 from kubestow.models.workloads.template import DIGESTS, annotation_digests, written_digests
@@ -195,9 +197,21 @@ class Keeper:
     def listed(self, metadata: object) -> None:
         """Ignore the metadata of lists."""
 
-    def ignore(self, unread: Unread) -> None:
-        """Record an object of another kind as a problem."""
-        self._refuse(unread.kind)
+    def stand_in(self, ref: str, kind: str, metadata: objects.ObjectMeta) -> None:
+        """Return no name: stored objects have one."""
+
+    def ignore(self, unread: Unread) -> tuple[()]:
+        """Keep a custom workload of the kind. Record an object of another kind as a problem."""
+        entry = table.find(self._type["apiVersion"], unread.kind) if unread.kind == self._kind.name else None
+        if entry is None:
+            self._refuse(unread.kind)
+            return ()
+        value = unread.value()
+        try:
+            self._found.append(_encode({**self._type, **redact_custom.redacted(entry, value, _conceal)}))
+        except ValueError as error:
+            self.problem("", identity(unread.kind, value.get("metadata")), str(error))
+        return ()
 
     def _refuse(self, kind: str) -> None:
         self.problem("", kind, f"expected a {self._kind.name}")

@@ -30,6 +30,7 @@ _SHARED = {
     "kubestow.models.buffers",
     "kubestow.models.catalogue",
     "kubestow.models.cel",
+    "kubestow.models.custom_workloads",
     "kubestow.models.documents",
     "kubestow.models.edits",
     "kubestow.models.gangs",

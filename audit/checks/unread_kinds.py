@@ -8,6 +8,7 @@ from typing import Final
 from kubestow.audit.view.finding import Code, some
 from kubestow.audit.view.view import ClusterView
 from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.snapshot.settling import UnreadTemplates
 
 UNREAD: Final = Code(
     "KS809", "pod-template-not-read", "error", "An object of an unsupported kind contains a pod template",
@@ -27,4 +28,20 @@ def check(view: ClusterView) -> Iterator[Finding]:
         count = len(each.paths)
         what = "a pod template" if count == 1 else f"{count} pod templates"
         of = f"{kind} ({each.api_version})" if each.api_version else kind
-        yield UNREAD.found(each.ref, f"{what} in the unsupported kind {of}: {some(each.paths)}", field=each.paths[0])
+        if each.reason:
+            yield UNREAD.found(each.ref, each.reason, field=each.paths[0])
+            continue
+        message = f"{what} in the unsupported kind {of}: {some(each.paths)}"
+        yield UNREAD.found(each.ref, message, field=each.paths[0], fix=f"{UNREAD.fix} Or describe the kind: {_snippet(each)}")
+
+
+def _snippet(unread: UnreadTemplates) -> str:
+    """Return the entry of the table of kinds that would read an object, as YAML in flow style."""
+    group, _, version = unread.api_version.rpartition("/")
+    sets = ", ".join(f"{{{_field(path)}, replicas: 1}}" for path in unread.paths)
+    kind = unread.ref.partition(" ")[0]
+    return f"{{kind: {kind}, group: {group}, versions: [{version or 'v1'}], sets: [{sets}]}} in a file for --workload-kinds."
+
+
+def _field(path: str) -> str:
+    return f"template: {path.removesuffix('.spec')}" if path.endswith(".spec") and path != "spec" else f"spec: {path}"

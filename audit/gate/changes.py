@@ -149,7 +149,7 @@ def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot, differing
 
 
 def _name(obj: Any) -> tuple[str, str, str]:
-    return type(obj).__name__, obj.metadata.namespace or "default", obj.metadata.name or ""
+    return kinds.name_of(obj), obj.metadata.namespace or "default", obj.metadata.name or ""
 
 
 def _workload(obj: Any, cluster: Snapshot, merged: Snapshot, differing: Collection[str]) -> WorkloadChange:
@@ -225,7 +225,6 @@ def placeable(manifests: Snapshot, left_out: Sequence[WorkloadChange]) -> Snapsh
     names = {change.ref for change in left_out}
     found = manifests.copy()
     found.pods = [pod for pod in found.pods if f"Pod {pod_key(pod)}" not in names]
-    for kind in kinds.WORKLOADS:
-        if kind in found.workloads:
-            found.workloads[kind] = [obj for obj in found.workloads[kind] if "{} {}/{}".format(*_name(obj)) not in names]
+    for kind, objects in found.workloads.items():
+        found.workloads[kind] = [obj for obj in objects if "{} {}/{}".format(*_name(obj)) not in names]
     return found

@@ -30,6 +30,7 @@ from kubestow.models.positions.find import Positions
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.merge import merge
+from kubestow.models.workloads.ownership import given_as
 from kubestow.models.workloads.view import listed, view
 from kubestow.solver.runtime.options import OnProgress, Options
 
@@ -339,6 +340,7 @@ class _Places:
             return None
         kind, _, name = ref.partition(" ")
         namespace, slash, short = name.rpartition("/")
+        kind, short = given_as(self.request.manifests, kind, namespace, short)
         return self.request.positions.of(kind, namespace if slash else None, short, place)
 
 

@@ -14,14 +14,14 @@ import msgspec
 from kubestow.models.cluster.unknown_namespaces import Undecided, undecided
 from kubestow.models.documents.policy import DEFAULT, Policy
 from kubestow.models.execution.execution_grace import NO_HISTORY, History
-from kubestow.models.kube import objects
+from kubestow.models.kube import kinds, objects
 from kubestow.models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
 from kubestow.models.kube.pod_spec import affinity_terms
 from kubestow.models.kube.selectors import NodeColumns
 from kubestow.models.snapshot.scope import is_mirror
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.checks import Audience
-from kubestow.models.workloads.ownership import HASH, OwnedPods, PodOwners
+from kubestow.models.workloads.ownership import HASH, OwnedPods, PodOwners, made_by_custom
 from kubestow.models.workloads.pods import NotAdmitted, admitted
 from kubestow.models.workloads.replicas import job_wanted, stated_pods, suspended
 from kubestow.models.workloads.revisions import same_template
@@ -174,12 +174,14 @@ class ClusterView:
 
     def _subjects(self) -> Iterator[Subject]:
         snapshot, owned = self.snapshot, OwnedPods(self.snapshot)
-        there = {(type(o).__name__, o.metadata.namespace or "default", o.metadata.name or ""): o for o in listed(snapshot)}
+        there = {(kinds.name_of(o), o.metadata.namespace or "default", o.metadata.name or ""): o for o in listed(snapshot)}
         grouped: set[int] = set()
         for obj in listed(snapshot):
             owner = controller_of(obj)
             # Pods of a Deployment use its name even if the snapshot lacks it; a workload of an operator keeps its
             # own name.
+            if owner is not None and made_by_custom(snapshot, owner, obj):
+                continue
             if owner is not None and (owner.kind == "Deployment" or (owner.kind, obj.metadata.namespace or "default", owner.name) in there):
                 continue
             workload = view(labelled(obj))

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from kubestow.checker.violation import is_mirror
+from kubestow.models.custom_workloads.table import recreating
 from kubestow.models.documents.survival import Survival
 from kubestow.models.edits import nodes as edits_nodes
 from kubestow.models.kube import objects
@@ -41,7 +42,9 @@ def comes_back(pod: objects.Pod, priority: int | None) -> bool:
     That is so if a controller recreates it and its priority reaches the threshold ``priority``.
     """
     owner = objects.controller_of(pod)
-    if owner is None or owner.kind not in _REPLACED or is_mirror(pod) or objects.is_terminating(pod) or objects.is_terminal(pod):
+    if owner is None or is_mirror(pod) or objects.is_terminating(pod) or objects.is_terminal(pod):
+        return False
+    if owner.kind not in _REPLACED and not recreating(owner):
         return False
     return priority is None or (pod.spec.priority or 0) >= priority
 

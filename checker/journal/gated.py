@@ -197,7 +197,7 @@ class GatedReplay(JournalReplay):
         ref = self._gated.refs[task.pod]
         if not uid:
             yield f"{now} is said to represent the pod, without its uid"
-        if not _is_named_after(now, task.pod, ref):
+        if not _is_named_after(now, task.pod, ref, self._gated.prefixes.get(ref)):
             yield f"{now} is said to represent the pod, and is not named like a pod of {ref}"
         known = self._gated.by_uid.get(uid)
         if known is not None and self._gated.refs.get(known) != ref:
@@ -283,11 +283,13 @@ def _differences(above: str, wanted: object, found: object) -> Iterator[tuple[st
         yield above.removesuffix(".") or "the body", f"{found!r}, expected {wanted!r}"
 
 
-def _is_named_after(now: str, pod: str, ref: str) -> bool:
+def _is_named_after(now: str, pod: str, ref: str, prefix: str | None) -> bool:
+    """Return True if a pod has a name that its workload gives. ``prefix``: beginning of these names; None: the workload's name."""
     kind, _, workload = ref.partition(" ")
     namespace, _, name = workload.partition("/")
     there, _, own = now.partition("/")
-    return now == pod if kind in _KEPT_NAMES else there == namespace and own.startswith(f"{name}-"[:_GENERATED_NAME_PREFIX_CHARACTERS])
+    first = f"{name}-" if prefix is None else prefix
+    return now == pod if kind in _KEPT_NAMES else there == namespace and own.startswith(first[:_GENERATED_NAME_PREFIX_CHARACTERS])
 
 
 def _is_held(read: object) -> bool:

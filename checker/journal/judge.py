@@ -9,7 +9,7 @@ from kubestow.checker.journal.final_state import closed_nodes, end_faults, gated
 from kubestow.checker.journal.gated import GatedReplay
 from kubestow.checker.journal.progress import account
 from kubestow.checker.journal.replay import JOURNAL, JournalReplay
-from kubestow.checker.journal.tasks import gated_of, tasks_of
+from kubestow.checker.journal.tasks import gated_of, tasks_of, with_sets
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.answers import CarriedOut, ClusterEnd
 from kubestow.models.documents.journal import Record
@@ -93,7 +93,7 @@ def judge_gated(record: Record, document: Placement, clusters: ReleaseClusters, 
     """
     if (other := _of_another(record, document, digest)) is not None:
         return other
-    end = clusters.end
+    end = None if clusters.end is None else with_sets(clusters.end, clusters.snapshot)
     tasks, gated = gated_of(document, clusters.before, clusters.snapshot)
     replay = GatedReplay(record, tasks, gated)
     found = list(replay.faults())

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from kubestow.checker.plan.document import entries
 from kubestow.models.documents.placement import Placement
 from kubestow.models.documents.rebalance_plan import RebalancePlan
-from kubestow.models.kube import objects
+from kubestow.models.kube import kinds, objects
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.models.workloads.ownership import OwnedPods, named
+from kubestow.models.workloads.ownership import OwnedPods, named, pod_sets
 from kubestow.models.workloads.view import selector
 
 #: Kinds of workloads whose pods are not created together with the workload.
@@ -118,6 +118,7 @@ class Gated:
         refs: Workload of each pod, by the document's name.
         gangs: Gang of each pod, by the document's name.
         by_uid: Name of each pod of the snapshot, by uid.
+        prefixes: Beginning of the names of the pods of each custom workload.
     """
 
     workloads: tuple[str, ...]
@@ -126,6 +127,7 @@ class Gated:
     refs: dict[str, str]
     gangs: dict[str, str]
     by_uid: dict[str, str]
+    prefixes: dict[str, str]
 
 
 def gated_of(document: Placement, before: Snapshot, snapshot: Snapshot) -> tuple[Tasks, Gated]:
@@ -152,7 +154,15 @@ def gated_of(document: Placement, before: Snapshot, snapshot: Snapshot) -> tuple
     existed = frozenset(ref for ref in workloads if _existed(before, ref))
     gangs = {entry.pod: entry.gang for entry in document.assignments if entry.gang}
     by_uid = {pod.metadata.uid: key for key, pod in tasks.pods.items() if pod.metadata.uid}
-    return Tasks(todo, tasks.pods, tasks.uids), Gated(workloads, existed, places, refs, gangs, by_uid)
+    sets = {f"{kind} {namespace}/{name}": spec for (kind, namespace, name), spec in pod_sets(snapshot).items()}
+    prefixes = {ref: sets[ref].pod.partition("{")[0] for ref in workloads if ref in sets}
+    return Tasks(todo, tasks.pods, tasks.uids), Gated(workloads, existed, places, refs, gangs, by_uid, prefixes)
+
+
+def with_sets(snapshot: Snapshot, other: Snapshot) -> Snapshot:
+    """Return a snapshot with the pod sets of another one, so that the pods of its custom workloads are known."""
+    sets = {kind: found for kind, found in other.workloads.items() if kind not in kinds.KINDS}
+    return replace(snapshot, workloads={**snapshot.workloads, **sets}) if sets else snapshot
 
 
 def pods_of(snapshot: Snapshot, refs: Iterable[str], *, over: bool = False) -> dict[str, list[int]]:

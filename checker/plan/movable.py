@@ -11,12 +11,14 @@ from typing import Final
 
 from kubestow.checker.plan.disruption_budgets import Guards, ignored
 from kubestow.checker.violation import is_mirror
+from kubestow.models.custom_workloads.table import recreating
 from kubestow.models.documents.policy import Policy
 from kubestow.models.documents.rebalance_plan import Exclusion
 from kubestow.models.gangs.declarations import Groups
 from kubestow.models.gangs.markers import members
 from kubestow.models.kube import objects, workload_objects
 from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.running_gangs import disturbed
 
 _REPLACED: Final = ("ReplicaSet", "ReplicationController", "StatefulSet", "Job")
 _SAFE: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -71,7 +73,7 @@ class Exclusions:
         if owner is None:
             if "bare" not in self._lifted and _EVICT not in notes:
                 return "bare"
-        elif owner.kind not in _REPLACED:
+        elif owner.kind not in _REPLACED and not recreating(owner):
             return "owner"
         if objects.pod_key(pod) in self._ganged:
             return "gang"
@@ -118,6 +120,8 @@ def _ganged(snapshot: Snapshot, policy: Policy) -> Iterable[str]:
         bound = declared.topology is not None and declared.topology[1]
         if bound or declared.minimum is None or declared.minimum > 1:
             yield from (objects.pod_key(pods[i]) for i in found)
+    for _, together in disturbed(snapshot):
+        yield from (objects.pod_key(pods[i]) for i in together)
 
 
 def holds_rules(pod: objects.Pod) -> bool:

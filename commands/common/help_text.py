@@ -23,7 +23,7 @@ _GROUPS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Search": ("time_limit", "engine", "seed", "deterministic", "workers"),
     "Cluster": ("context", "kubeconfig", "kubectl", "save_snapshot"),
-    "Input": ("max_input", "strict"),
+    "Input": ("max_input", "workload_kinds", "strict"),
     "Output": ("output", "form", "forms", "everything", "quiet", "verbose", "help"),
 }  # fmt: skip
 

@@ -7,9 +7,13 @@ from typing import Any, Final
 
 import click
 
+from kubestow.commands.common.exit_codes import fail
+from kubestow.commands.core import workload_kinds
+from kubestow.models.custom_workloads.table import extended
 from kubestow.models.kube.feature_gates import GateError, parse_gate
 from kubestow.models.kube.quantity import QuantityError, ceil, parse
 from kubestow.models.snapshot.object_names import LABEL_TEXT, is_label
+from kubestow.models.snapshot.snapshot import InputError
 from kubestow.models.snapshot.sources import at_most
 
 
@@ -49,10 +53,19 @@ def _feature_gates(ctx: click.Context, param: click.Parameter, value: Sequence[s
     return tuple(found.items())
 
 
+def _workload_kinds(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> None:
+    """Add the workload kinds of files to the table while the command runs."""
+    try:
+        ctx.with_resource(extended(workload_kinds.read(value)))
+    except InputError as error:
+        fail(error.problems)
+
+
 #: Callbacks by name.
 PARSERS: Final[Mapping[str, Callable[[click.Context, click.Parameter, Any], Any]]] = {
     "feature_gates": _feature_gates,
     "max_input": _max_input,
     "namespace": _namespace,
     "size": _size,
+    "workload_kinds": _workload_kinds,
 }

@@ -378,6 +378,17 @@ max_input: Decorator = click.option(
 )
 
 
+workload_kinds: Decorator = click.option(
+    "--workload-kinds",
+    multiple=True,
+    metavar="FILE",
+    type=FILE,
+    callback=parsed("workload_kinds"),
+    expose_value=False,
+    help="Read objects of the kinds in this file as workloads, too; repeatable.",
+)
+
+
 def noise(
     quiet: str = "Print only errors on standard error.", verbose: str = "Print all warnings and progress on standard error."
 ) -> Decorator:
@@ -387,7 +398,7 @@ def noise(
 
 
 #: Options of every command that judges a snapshot.
-judged = in_order(versions, strict, max_input, noise())
+judged = in_order(versions, strict, max_input, workload_kinds, noise())
 #: The same with a policy and --daemon-namespaces; and then also with --include-gated.
 exempting = in_order(policy, daemon_namespaces, judged)
 scoped = in_order(policy, scope, judged)

@@ -205,7 +205,9 @@ def read_manifests(paths: Sequence[str], gates: FeatureGates, namespace: str | N
     found = snapshots.load(paths, manifests=True, unknown_fields=unknown_fields, namespace=namespace, gates=gates)
     if not found.pods and not found.workloads and not found.capacity_buffers:
         where = labels(paths)
-        raise InputError([f"{where}: holds nothing that creates pods{_held(found)}, expected a Pod or {' or '.join(kinds.WORKLOADS)}"])
+        hint = "" if not found.unread else f" ({found.unread[0].reason or 'pod templates of other kinds are read with --workload-kinds'})"
+        expected = f"expected a Pod or {' or '.join(kinds.WORKLOADS)}{hint}"
+        raise InputError([f"{where}: holds nothing that creates pods{_held(found)}, {expected}"])
     return found
 
 

@@ -30,6 +30,7 @@ class DoctorRequest:
 @click.option(
     "--timeout", metavar="SECONDS", type=float, default=15, callback=positive, help="Give up after this time without output from kubectl."
 )
+@options.workload_kinds
 @options.output("table", "json", "yaml")
 @requested(DoctorRequest, streams=Streams)
 def doctor(request: DoctorRequest) -> None:

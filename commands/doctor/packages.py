@@ -11,6 +11,7 @@ from importlib import metadata
 from typing import Final
 
 from kubestow.commands import VERSION
+from kubestow.models.custom_workloads import table
 from kubestow.models.documents.doctor import Examined
 
 _NEEDED: Final = ("ortools", "numpy", "protobuf", "msgspec", "PyYAML", "click", "rich", "Jinja2")
@@ -51,6 +52,7 @@ def examine() -> Iterator[Examined]:
         found = _version(name)
         yield Examined(name, "ok" if found else "note", found or "not installed", "" if found else f"{without}: pip install {brings}")
     yield cp_sat(sys.executable)
+    yield workload_kinds()
 
 
 def _version(name: str) -> str | None:
@@ -58,6 +60,15 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
+
+
+def workload_kinds() -> Examined:
+    """Return the workload kinds that are read in addition to those of Kubernetes, as a line of the report."""
+    found = [entry for entry in table.entries() if entry.sets or entry.wraps]
+    listed = f"{len(found)}: {', '.join(entry.name for entry in found)}"
+    if table.available():
+        return Examined("workload kinds", "ok", listed)
+    return Examined("workload kinds", "note", listed, "not read without the CEL library: pip install cel-expr-python")
 
 
 def cp_sat(program: str) -> Examined:

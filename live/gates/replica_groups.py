@@ -10,7 +10,9 @@ from typing import Any, Final, Protocol, TypeVar
 from kubestow.live.api.answers import Object
 from kubestow.live.gates.gated_pods import controller_uid, is_held, is_living, is_over, key_of, node_of
 from kubestow.models.execution.template_nodes import TemplateNodes
+from kubestow.models.kube.workload_objects import PodSetSpec
 from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.ownership import owner_names, shared_labels
 
 T = TypeVar("T")
 #: Workloads that create pods through another kind.
@@ -86,6 +88,8 @@ def workload_of(cluster: ReplicaReader, template: TemplateNodes) -> Object | Non
 
 def replica_groups(cluster: ReplicaReader, template: TemplateNodes) -> list[ReplicaGroup]:
     """Return the pods of a workload by controller, the newest last; empty if the workload does not exist."""
+    if template.pod_set is not None:
+        return [_group(template, "", list(_pods_of_set(cluster, template.pod_set, template.namespace)))]
     found = workload_of(cluster, template)
     if found is None or template.kind == "PodTemplate":
         return []
@@ -97,6 +101,17 @@ def replica_groups(cluster: ReplicaReader, template: TemplateNodes) -> list[Repl
         controllers = [obj for obj in cluster.objects(_BETWEEN[template.kind]).values() if controller_uid(obj) == uid]
         controllers.sort(key=_age)
     return [_group(template, uid, cluster.pods_of(uid)) for uid in (controller["metadata"]["uid"] for controller in controllers)]
+
+
+def _pods_of_set(cluster: ReplicaReader, spec: PodSetSpec, namespace: str) -> Iterator[Object]:
+    """Yield the pods of a custom workload, by their controllers' names and their labels: its own object is not read."""
+    names, labels = owner_names(spec), shared_labels(spec)
+    for pod in cluster.objects("Pod").values():
+        owner = next((each for each in pod["metadata"].get("ownerReferences") or () if each.get("controller")), None)
+        if owner is None or spec.owner is None or pod["metadata"].get("namespace") != namespace or owner.get("kind") != spec.owner.kind:
+            continue
+        if names.fullmatch(owner.get("name", "")) and labels.items() <= (pod["metadata"].get("labels") or {}).items():
+            yield pod
 
 
 def asked_for(cluster: ReplicaReader, template: TemplateNodes) -> int:

@@ -35,6 +35,9 @@ async def undo(
     """
     found: list[tuple[TemplateNodes, Object]] = []
     for template in templates:
+        if template.pod_set is not None:
+            say(f"{template.ref} stays: delete {template.pod_set.kind} {template.pod_set.object} if it shall go")
+            continue
         obj = workload_of(cluster, template)
         if obj is None:
             continue

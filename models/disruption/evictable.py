@@ -12,8 +12,9 @@ from kubestow.models.documents.rebalance_plan import Exclusion
 from kubestow.models.gangs.declarations import Groups
 from kubestow.models.gangs.markers import members, names
 from kubestow.models.kube import objects
-from kubestow.models.snapshot.scope import REPLICATING, SAFE_TO_EVICT_ANNOTATION, is_mirror
+from kubestow.models.snapshot.scope import SAFE_TO_EVICT_ANNOTATION, is_mirror, is_replicated
 from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.running_gangs import disturbed
 
 #: Annotations of Karpenter and the descheduler. The latter count with any value.
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
@@ -78,7 +79,7 @@ def _own_reason(pod: objects.Pod, also_move: Collection[str]) -> Exclusion | Non
         return "do-not-disrupt"
     if owner is None:
         return None if "bare" in also_move or _EVICT in annotations else "bare"
-    return None if owner.kind in REPLICATING else "owner"
+    return None if is_replicated(pod) else "owner"
 
 
 def _keeps_local_data(pod: objects.Pod) -> bool:
@@ -117,7 +118,7 @@ class LivingGang:
 
 
 def living_gangs(snapshot: Snapshot, tiers: Sequence[str] = ()) -> Iterator[LivingGang]:
-    """Yield the gangs with more than one living pod."""
+    """Yield the gangs with more than one living pod: those that pods declare, then those of custom workloads."""
     pods = snapshot.pods
     living = members(pods, (i for i, pod in enumerate(pods) if not objects.is_terminal(pod) and not objects.is_terminating(pod)))
     groups = Groups(snapshot, tiers) if living else None
@@ -127,6 +128,8 @@ def living_gangs(snapshot: Snapshot, tiers: Sequence[str] = ()) -> Iterator[Livi
             declared = groups.declared(named, [pods[i] for i in indices])
             needed = len(indices) if declared.minimum is None else declared.minimum
             yield LivingGang(called[named], tuple(indices), needed, declared.topology is not None and declared.topology[1])
+    for name, together in disturbed(snapshot):
+        yield LivingGang(name, together, len(together), False)
 
 
 def _claiming(snapshot: Snapshot) -> set[str]:

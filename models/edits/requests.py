@@ -83,7 +83,7 @@ class _Workloads:
     def of_object(self, obj: Any) -> str:
         """Return the workload that an object is or belongs to."""
         namespace, owner = obj.metadata.namespace or "default", objects.controller_of(obj)
-        kind = type(obj).__name__
+        kind = kinds.name_of(obj)
         if owner is not None and (kind, owner.kind) in (("ReplicaSet", "Deployment"), ("Job", "CronJob")):
             return f"{owner.kind} {namespace}/{owner.name}"
         return f"{kind} {namespace}/{obj.metadata.name}"

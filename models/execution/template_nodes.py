@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from kubestow.models.documents.placement import Assignment, Placement
 from kubestow.models.kube.objects import pod_key
-from kubestow.models.kube.workload_objects import StatefulSet
+from kubestow.models.kube.workload_objects import PodSet, PodSetSpec, StatefulSet
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import OwnedPods, named
 from kubestow.models.workloads.view import selector
 
-#: Kinds whose pods keep their names.
+#: Kinds of Kubernetes whose pods keep their names.
 _KEEP_NAMES: Final = ("StatefulSet", "Pod")
 _RANDOM: Final = "[a-z0-9]{5}"
 #: Suffixes that controllers append to the name of a workload.
@@ -41,7 +41,7 @@ class TemplateNodes:
     Attributes:
         kind, namespace, name: Identity of the workload or Pod.
         nodes: Number of its pods per node, including running ones.
-        by_name: Node of each placed pod, if pods keep their names (StatefulSet, Pod).
+        by_name: Node of each placed pod, if pods keep their names (such as those of a StatefulSet).
         assignments: Its assignments in the placement, in bind order.
         unplaced: Number of its pods without a node.
         ran: Nodes of its pods that were bound before, by namespace/name.
@@ -49,6 +49,7 @@ class TemplateNodes:
         one_by_one: True for a StatefulSet that waits for each pod to be ready before it creates the next.
         gang: The gang of its pods.
         needed: Number of members that the gang needs.
+        pod_set: The pod set of a custom workload, which says where the template is and which pods belong to it; else None.
     """
 
     kind: str
@@ -63,6 +64,14 @@ class TemplateNodes:
     one_by_one: bool = False
     gang: str | None = None
     needed: int = 0
+    pod_set: PodSetSpec | None = None
+
+    @property
+    def keeps_names(self) -> bool:
+        """True if its pods have the same names in every cluster."""
+        if self.pod_set is None:
+            return self.kind in _KEEP_NAMES
+        return not self.pod_set.pod.endswith("-") and not any(part in self.pod_set.pod for part in ("{hash}", "{random}"))
 
     @property
     def ref(self) -> str:
@@ -108,7 +117,8 @@ def template_nodes(before: Snapshot, expanded: Snapshot, refs: Sequence[str], pl
         pods = [expanded.pods[i] for i in members]
         own = [assigned[key] for pod in pods if (key := pod_key(pod)) in assigned]
         one_by_one = isinstance(obj, StatefulSet) and obj.spec is not None and obj.spec.podManagementPolicy != "Parallel"
-        counted = _counted(replace(template, exists=exists, one_by_one=one_by_one), own, placement)
+        pod_set = obj.spec if isinstance(obj, PodSet) else None
+        counted = _counted(replace(template, exists=exists, one_by_one=one_by_one, pod_set=pod_set), own, placement)
         for pod in pods:
             if pod.spec.nodeName and pod_key(pod) not in assigned:
                 counted = _with_running(counted, pod.metadata.name or "", pod.spec.nodeName)
@@ -150,7 +160,7 @@ def _counted(template: TemplateNodes, own: Sequence[Assignment], placement: Plac
     return replace(
         template,
         nodes=dict(sorted(Counter(assignment.node for assignment in ordered).items())),
-        by_name={a.pod.rpartition("/")[2]: a.node for a in ordered} if template.kind in _KEEP_NAMES else {},
+        by_name={a.pod.rpartition("/")[2]: a.node for a in ordered} if template.keeps_names else {},
         assignments=ordered,
         gang=gang,
         needed=next((result.needed for result in placement.gangs if result.gang == gang), 0),
@@ -159,7 +169,7 @@ def _counted(template: TemplateNodes, own: Sequence[Assignment], placement: Plac
 
 def _with_running(template: TemplateNodes, pod: str, node: str) -> TemplateNodes:
     nodes = dict(sorted((Counter(template.nodes) + Counter({node: 1})).items()))
-    by_name = {**template.by_name, pod: node} if template.kind in _KEEP_NAMES else {}
+    by_name = {**template.by_name, pod: node} if template.keeps_names else {}
     return replace(template, nodes=nodes, by_name=by_name, ran={**template.ran, f"{template.namespace}/{pod}": node})
 
 

@@ -14,6 +14,7 @@ from kubestow.models.kube.workload_objects import (
     Deployment,
     Job,
     PodGroup,
+    PodSet,
     PodTemplate,
     PodTemplateSpec,
     ReplicaSet,
@@ -111,6 +112,16 @@ FIELDS: Final = {
 }
 
 
+def name_of(obj: object) -> str:
+    """Return the kind of an object. Pod sets have that of the custom workload that they belong to."""
+    return obj.kind if isinstance(obj, PodSet) else type(obj).__name__
+
+
+def kind_of(obj: object) -> Kind:
+    """Return the kind of an object that was read."""
+    return Kind(obj.kind, frozenset(), PodSet, True) if isinstance(obj, PodSet) else KINDS[type(obj).__name__]
+
+
 def find(api_version: str | None, kind: str) -> Kind | None:
     """Return the kind that is read under this name, or None for kinds that are only counted.
 
@@ -127,7 +138,9 @@ def pod_template(obj: object) -> tuple[str, PodTemplateSpec] | None:
     """Return the field path and pod template of a workload, or None."""
     template: PodTemplateSpec | None = None
     path = "spec.template"
-    if isinstance(obj, CronJob):
+    if isinstance(obj, PodSet):
+        path, template = (obj.spec.path, obj.spec.template) if obj.spec else (path, None)
+    elif isinstance(obj, CronJob):
         path = "spec.jobTemplate.spec.template"
         job = obj.spec.jobTemplate.spec if obj.spec and obj.spec.jobTemplate else None
         template = job.template if job else None

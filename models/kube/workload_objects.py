@@ -4,10 +4,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from kubestow.models.kube.objects import (
     Anything,
     LabelSelector,
     ObjectMeta,
+    OwnerReference,
     PersistentVolumeClaimTemplate,
     PodCondition,
     PodSpec,
@@ -303,3 +307,96 @@ class EvictionRequest(Struct):
     metadata: ObjectMeta
     spec: EvictionRequestSpec | None = None
     status: EvictionRequestStatus | None = None
+
+
+# --- pod sets of custom workloads -------------------------------------------------------------------------------------
+
+#: Placeholders whose values differ from pod to pod.
+_PER_POD: Final = ("{copy}", "{replica}", "{index}", "{number}")
+
+
+class PodSetMember(Struct):
+    """One pod of a pod set. Five characters follow a name that ends in ``-``. No gang: an empty text."""
+
+    name: str
+    labels: dict[str, str]
+    owner: OwnerReference | None
+    gang: str
+
+
+class PodSetSpec(Struct):
+    """The pods of a pod set, and the place of their template.
+
+    Pod n is pod ``first + n % size`` of replica ``n // size``; each copy counts its replicas from 0. The patterns below
+    may contain ``{copy}``, ``{replica}``, ``{index}`` and ``{number}`` (n), which differ from pod to pod, ``{hash}``, the
+    hash of the template, and ``{random}``.
+
+    Attributes:
+        replicas: Number of pods.
+        size: Pods per replica.
+        first: Index of the first pod of a replica.
+        copies: Equal parts of the pods whose replicas are numbered by themselves.
+        random: Characters in place of those that the controller adds, the same for all pods of the object.
+        template: The pod template.
+        path: Field of the object that holds the template.
+        role: Name of the role; empty if the object has only one.
+        kind: Kind of the object in its API.
+        object: Name of the object.
+        pod: Pattern of the pods' names.
+        labels: Patterns of labels in addition to the template's.
+        owner: Controller of the pods, its name a pattern.
+        gang: Pattern of the gang's name; empty: no gang.
+        minimum: Pods of the gang without which none is placed; None: all.
+        suspended: True if the controller makes no pods for now.
+        evicted: Effect of an eviction: ``pod``, another pod; ``gang``, the whole gang is disturbed; empty: unknown.
+    """
+
+    replicas: int = 1
+    size: int = 1
+    first: int = 0
+    copies: int = 1
+    random: str = ""
+    template: PodTemplateSpec | None = None
+    path: str = "spec.template"
+    role: str = ""
+    kind: str = ""
+    object: str = ""
+    pod: str = ""
+    labels: dict[str, str] | None = None
+    owner: OwnerReference | None = None
+    gang: str = ""
+    minimum: int | None = None
+    suspended: bool = False
+    evicted: str = ""
+    selector: None = None
+
+    @property
+    def varying(self) -> list[str]:
+        """The labels whose values differ from pod to pod."""
+        return [key for key, value in (self.labels or {}).items() if any(part in value for part in _PER_POD)]
+
+    def member(self, number: int, revision: str = "") -> PodSetMember:
+        """Return the pod of a number. ``revision``: hash of the template, for ``{hash}``."""
+        copy, replica = divmod(number // self.size, max(1, self.replicas // (self.size * self.copies)))
+        parts = {"hash": revision, "random": self.random, "number": str(number)}
+        parts |= {"copy": str(copy), "replica": str(replica), "index": str(self.first + number % self.size)}
+        labels = {key: _filled(value, parts) for key, value in (self.labels or {}).items()}
+        owner = self.owner
+        if owner is not None:
+            owner = OwnerReference(owner.kind, _filled(owner.name, parts), owner.apiVersion, owner.uid, True)
+        return PodSetMember(_filled(self.pod, parts), labels, owner, _filled(self.gang, parts))
+
+
+class PodSet(Struct):
+    """The pods of one role of an object. The name of the set is the object's, with the role if it has several."""
+
+    metadata: ObjectMeta
+    kind: str = ""
+    spec: PodSetSpec | None = None
+    status: None = None
+
+
+def _filled(pattern: str, parts: Mapping[str, str]) -> str:
+    for key, value in parts.items() if "{" in pattern else ():
+        pattern = pattern.replace(f"{{{key}}}", value)
+    return pattern

@@ -2,14 +2,13 @@
 
 JSON is decoded into the typed Structs. Plain data (from YAML or a caller) are converted to the same Structs. A
 document is an object or a list of objects (``kind: List``, ``PodList`` …, or a bare JSON array), nested to any
-depth. JSON lists are split into items first. Each item is decoded on its own, so that one bad object does not
-hide others.
+depth. Each item of a JSON list is decoded on its own, so that one bad object does not hide others.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -32,14 +31,17 @@ class Sink(Protocol):
     def accept(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
         """Take an object of a kind that is read; return True if it is valid. ``known``: its pod spec was read before."""
 
-    def ignore(self, unread: api_types.Unread) -> None:
-        """Take an object of another kind."""
+    def ignore(self, unread: api_types.Unread) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        """Take an object of another kind; return whole objects inside that are read instead, each with its path."""
 
     def listed(self, metadata: object) -> None:
         """Take the metadata of a List."""
 
     def problem(self, source: str, where: str, message: str) -> None:
         """Take a problem: file, object (kind namespace/name, or position in the file), and message."""
+
+    def stand_in(self, ref: str, kind: str, metadata: ObjectMeta) -> str | None:
+        """Return a name for an object without one; None if it needs its own."""
 
 
 class _NamedObject(msgspec.Struct, gc=False):
@@ -81,8 +83,7 @@ _RAW: Final = msgspec.json.Decoder(msgspec.Raw)
 _DECODERS: Final = _Decoders()
 _SPLIT_POD: Final = msgspec.json.Decoder(_SplitPod)
 _POD_SPEC: Final = msgspec.json.Decoder(PodSpec)
-#: kubectl and the API server write apiVersion and kind first. Reading them here saves a scan of the whole
-#: object.
+#: kubectl and the API server write apiVersion and kind first. Reading them here saves a scan of the whole object.
 _QUICK_HEAD: Final = re.compile(rb'\{\s*"apiVersion"\s*:\s*"([a-z0-9./]+)"\s*,\s*"kind"\s*:\s*"([A-Za-z]+)"\s*,')
 _IS_ARRAY: Final = re.compile(rb"\s*\[")
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
@@ -97,8 +98,7 @@ def identity(kind: object, metadata: object) -> str:
     known = kinds.KINDS.get(kind) if isinstance(kind, str) else None
     if not isinstance(namespace, str) or not namespace:
         namespace = "default" if known is not None and known.namespaced else None
-    label = name if isinstance(name, str) else "(no name)"
-    return f"{kind} {namespace}/{label}" if namespace else f"{kind} {label}"
+    return f"{kind} {namespace + '/' if namespace else ''}{name if isinstance(name, str) else '(no name)'}"
 
 
 def identity_of(kind: kinds.Kind, obj: Any) -> str:
@@ -109,10 +109,9 @@ def identity_of(kind: kinds.Kind, obj: Any) -> str:
 def is_json(data: Buffer) -> bool:
     """Return True if the text starts with a JSON document. YAML in flow style may start the same way."""
     try:
-        _RAW.decode(data)
+        return _RAW.decode(data) is not None
     except JSON_ERRORS as error:
         return _TRAILING.search(str(error)) is not None
-    return True
 
 
 class DocumentReader:
@@ -122,8 +121,7 @@ class DocumentReader:
 
     def __init__(self, sink: Sink, *, names: bool = True, manifests: bool = False, fields: FieldCheck | None = None) -> None:
         self.sink = sink
-        #: apiVersion and kind of JSON documents that state none
-        self.implied: _Type = None, None
+        self.implied: _Type = None, None  #: apiVersion and kind of JSON documents that state none
         self._names = names  # reject objects without a name
         self._manifests = manifests  # reject kinds that Kubernetes lacks
         self._fields = fields
@@ -246,7 +244,8 @@ class DocumentReader:
         """Pass an object of a kind that is not read to the sink, or report its kind as misnamed."""
         problem = api_types.misnamed(api_version, kind, value, strict=self._manifests)
         if problem is None:
-            self.sink.ignore(api_types.Unread(kind, api_version, value, source, self.namespace))
+            for path, inner in self.sink.ignore(api_types.Unread(kind, api_version, value, source, self.namespace)):
+                self.plain(inner, source, path)
             return
         if (source, problem) in self._said:  # for example, for all pods of a cluster
             return
@@ -322,9 +321,11 @@ class DocumentReader:
         meta = obj.metadata
         if not meta.name and self._names:
             name = identity(known_kind.name, {"name": meta.generateName, "namespace": meta.namespace})
-            hint = " (generateName is resolved by the API server only)" if meta.generateName else ""
-            self.sink.problem(source, f"{where}: {name}" if where else name, f"metadata.name: missing, expected text{hint}")
-            return False
+            meta.name = self.sink.stand_in(name, known_kind.name, meta)
+            if meta.name is None:
+                hint = "expected text (generateName is resolved by the API server only)" if meta.generateName else "expected text"
+                self.sink.problem(source, f"{where}: {name}" if where else name, f"metadata.name: missing, {hint}")
+                return False
         try:
             f"{meta.namespace}/{meta.name}".encode()
         except UnicodeEncodeError:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kubestow.models.custom_workloads.table import recreating
 from kubestow.models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: Controllers that create a replacement elsewhere. Other owners (DaemonSet, Node, operators) do not, or may not.
+#: Controllers of Kubernetes that create a replacement elsewhere. Of other owners, those do that the table of workload kinds says so of.
 REPLICATING = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 SAFE_TO_EVICT_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -21,7 +22,7 @@ def is_mirror(pod: Pod) -> bool:
 def is_replicated(pod: Pod) -> bool:
     """Return True if a controller replaces a pod that goes, on any node."""
     owner = controller_of(pod)
-    return owner is not None and owner.kind in REPLICATING
+    return owner is not None and (owner.kind in REPLICATING or recreating(owner) != "")
 
 
 def is_movable(pod: Pod) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -30,6 +30,15 @@ _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NO_PODS: Final = ("metadata", "status")
 
 
+class ClassedPods(Protocol):
+    """The part of a snapshot that :func:`classes` reads."""
+
+    pods: list[objects.Pod]
+    runtime_classes: dict[str, RuntimeClass]
+    priority_classes: dict[str, objects.PriorityClass]
+    warnings: list[str]
+
+
 class UnreadTemplates(NamedTuple):
     """An object with pod templates, of a kind that is not read.
 
@@ -39,6 +48,7 @@ class UnreadTemplates(NamedTuple):
         paths: The fields that hold pod specs.
         source: The file.
         stored: True if an API server has stored it; its pods are then objects of their own.
+        reason: The reason why an object of a known kind is not read; empty for unknown kinds.
     """
 
     ref: str
@@ -46,6 +56,7 @@ class UnreadTemplates(NamedTuple):
     paths: tuple[str, ...]
     source: str
     stored: bool
+    reason: str = ""
 
 
 def _plain_value(unread: Unread) -> Mapping[str, Any]:
@@ -180,6 +191,28 @@ def priorities(pods: Iterable[objects.Pod], classes: Mapping[str, objects.Priori
         f"priority class {shorten(name)} is not in the snapshot: priority 0 for {some_of(names, 'pod')}{near_names(name, classes)}"
         for name, names in unknown.items()
     ]
+
+
+def classes(snapshot: ClassedPods, *, refuse: bool) -> Iterator[tuple[str, objects.Pod, str]]:
+    """Apply RuntimeClasses to the pods of a snapshot, then PriorityClasses. The former skip pods that already have a priority.
+
+    Yields:
+        The kind of class, the refused pod, and the field below ``spec`` with the problem.
+    """
+    runtime = runtime_classes(snapshot.pods, snapshot.runtime_classes, refuse=refuse)
+    priority = priorities(snapshot.pods, snapshot.priority_classes, refuse=refuse)
+    for kind, (refused, warnings) in (("RuntimeClass", runtime), ("PriorityClass", priority)):
+        snapshot.warnings += warnings
+        yield from ((kind, pod, why) for pod, why in refused)
+
+
+def plain_workload(workloads: Mapping[str, Sequence[Any]], kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
+    """Return a workload of Kubernetes' own kinds as plain data; None if there is none of that name."""
+    for obj in workloads.get(kind, ()):
+        if obj.metadata.name == name and (obj.metadata.namespace or "default") == namespace:
+            found: Mapping[str, Any] = msgspec.to_builtins(obj)
+            return found
+    return None
 
 
 def storage_classes(classes: Collection[StorageClass], claims: Collection[PersistentVolumeClaim]) -> None:

@@ -6,9 +6,11 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
-from typing import Any, Final
+from functools import cache, partial
+from typing import Any
 
+from kubestow.models.custom_workloads.collected import CustomObjects
+from kubestow.models.custom_workloads.generated_names import GeneratedNames
 from kubestow.models.helm import hooks as helm_hooks
 from kubestow.models.kube import (
     closed_nodes,
@@ -27,16 +29,14 @@ from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.lenient_decode import plain, shorten
 from kubestow.models.kube.validation import stored
 from kubestow.models.kube.validation.kinds import problems as validation_problems
+from kubestow.models.kube.workload_objects import PodSet
 from kubestow.models.snapshot import api_types, duplicate_keys, interning, settling, sources, workload_status
 from kubestow.models.snapshot.capture_info import Capture, capture_info
 from kubestow.models.snapshot.decode import DocumentReader, identity_of
 from kubestow.models.snapshot.gc_pause import no_gc
 from kubestow.models.snapshot.object_names import LABEL_TEXT, NameCheck, is_label, key_of
 from kubestow.models.snapshot.texts import bundles, exports, inputs
-from kubestow.models.snapshot.unknown_fields import FieldCheck, NotUnderstood, field_check
-from kubestow.models.snapshot.yaml_reader import YamlError, documents
-
-_LARGE_YAML_BYTES: Final = 10_000_000  # bytes; a hint is due beyond this: YAML reads about 100 times slower than JSON
+from kubestow.models.snapshot.unknown_fields import FieldCheck, NotUnderstood, field_check, template_fields
 
 
 class InputError(Exception):
@@ -126,7 +126,7 @@ class Snapshot:
 
     def collection(self, kind: str) -> Any:
         """Return the list or dict that holds a kind."""
-        return self.workloads.get(kind, []) if kind in kinds.WORKLOADS else getattr(self, kinds.FIELDS[kind])
+        return self.workloads.get(kind, []) if kind not in kinds.FIELDS else getattr(self, kinds.FIELDS[kind])
 
 
 def load(
@@ -153,6 +153,7 @@ def load(
         raise InputError([f"namespace {shorten(namespace)}: {LABEL_TEXT}"])
     intake = _Intake(validate=True, manifests=manifests, gates=gates)
     fields = field_check(intake.problem if manifests else None, gates, intake.not_understood, lenient=unknown_fields)
+    intake.lenient = unknown_fields
     reader = DocumentReader(intake, manifests=manifests, fields=fields)
     reader.namespace = namespace or reader.namespace
     digests: list[bytes] = []
@@ -169,7 +170,7 @@ def load(
                 continue
             intake.gathered, reader.implied = (False, (None, None)) if text.group is None else (True, bundles.implied(text.path))
             digests.append(sources.digest(text.data))
-            _read(intake, reader, text)
+            bundles.read_objects(reader, intake, text.data, text.label, as_json=text.as_json)
             for name, message in duplicate_keys.problems(text.data) if text.as_json else ():
                 intake.problem(text.label, name, message)
             del text
@@ -217,6 +218,7 @@ def from_objects(
     """
     intake = _Intake(validate=validate, manifests=manifests, gates=gates)
     fields = field_check(intake.problem if (manifests and validate) or not unknown_fields else None, gates, lenient=unknown_fields)
+    intake.lenient = unknown_fields
     reader = DocumentReader(intake, names=validate, manifests=manifests and validate, fields=fields)
     digests: list[bytes] = []
     with no_gc():
@@ -226,26 +228,6 @@ def from_objects(
         snapshot = intake.finish()
     snapshot.sha256 = sources.combine(digests)
     return snapshot
-
-
-def _read(intake: _Intake, reader: DocumentReader, text: inputs.Text) -> None:
-    data, label = text.data, text.label
-    if text.as_json:
-        reader.json(data, label)
-        return
-    if len(data) > _LARGE_YAML_BYTES:
-        intake.warn(f"{label}: {len(data) // 1_000_000} MB of YAML are slow to read; JSON (kubectl get -o json) is much faster")
-    files_read = 0
-    try:
-        for number, document in enumerate(documents(data), 1):
-            if document is not None:
-                files_read += 1
-                reader.plain(exports.simulated_list(document) or document, label, f"document {number}")
-    except YamlError as error:
-        intake.problem(label, "", str(error))
-        return
-    if not files_read:
-        intake.problem(label, "", "holds no objects, expected JSON or YAML of Kubernetes objects")
 
 
 class _Intake:
@@ -260,6 +242,9 @@ class _Intake:
         self._pool = interning.PodPool(self._taken_by)
         self._names = NameCheck()
         self._seen: dict[str, dict[str, tuple[Any, str]]] = {name: {} for name in kinds.KINDS}
+        self._generated = GeneratedNames()
+        self._custom = CustomObjects(self._generated, manifests=manifests)
+        self.lenient = False  # allow unknown fields in manifests
         self._foreign: Counter[tuple[str, str]] = Counter()  # kinds that Kubernetes itself lacks
         self._bad_classes: set[str] = set()  # kinds with malformed objects
         self.not_understood = NotUnderstood()
@@ -273,9 +258,19 @@ class _Intake:
     def problem(self, source: str, where: str, message: str) -> None:
         self._problems.append(": ".join(part for part in (plain(source, None), plain(where), plain(message)) if part))
 
+    def unresolved(self, ref: str, api_version: str, path: str, source: str, reason: str) -> None:
+        self._snapshot.unread.append(settling.UnreadTemplates(ref, api_version, (path,), source, False, reason))
+
     def omit(self, message: str) -> None:
         if message not in self._snapshot.omissions:
             self._snapshot.omissions.append(message)
+
+    def stand_in(self, ref: str, kind: str, metadata: objects.ObjectMeta) -> str | None:
+        if not (self._manifests and metadata.generateName):
+            return None
+        name = self._generated.stand_in(kind, metadata.generateName)
+        self.omit(f"{plain(ref)}: is named {plain(name)} here, as an API server would generate its name")
+        return name
 
     def listed(self, metadata: object) -> None:
         info, known = capture_info(metadata), self._snapshot.capture
@@ -290,19 +285,23 @@ class _Intake:
         if server_version and not known.server_version:
             self._snapshot.capture = replace(known, server_version=server_version)
 
-    def ignore(self, unread: api_types.Unread) -> None:
+    def ignore(self, unread: api_types.Unread) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        unread = unread._replace(value=cache(unread.value))
         kind, api_version = unread.kind, unread.api_version
+        inner = self._custom.take(kind, api_version, unread.value, unread.source, unread.namespace)
+        if inner is not None:
+            return inner
         document = api_types.ignored_document(unread)
         if document is not None:
             self.warn(document)
         elif not api_types.is_kubernetes(api_version, kind):
-            unread = unread._replace(value=cache(unread.value))
             self._foreign[api_version or "", kind] += 1
             key = settling.new_custom_object(unread)
             self._snapshot.custom_objects |= {key: plain(kind)} if key is not None else {}
             templates = settling.unread_templates(unread)
             self._snapshot.unread += [templates] if templates is not None and (self._manifests or not templates.stored) else []
         self._snapshot.ignored[kind] = self._snapshot.ignored.get(kind, 0) + 1
+        return ()
 
     def accept(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
         interning.trim(obj.metadata)
@@ -331,7 +330,7 @@ class _Intake:
     def _first(self, kind: kinds.Kind, obj: Any, source: str) -> bool:
         """Return True if no object of this name came before. One with other content is a problem."""
         key = key_of(kind, obj)
-        known = self._seen[kind.name].setdefault(key, (obj, source))
+        known = self._seen.setdefault(kind.name, {}).setdefault(key, (obj, source))
         if known[0] is obj:
             return True
         if workload_status.lasting(known[0]) == workload_status.lasting(obj):
@@ -343,7 +342,7 @@ class _Intake:
         return False
 
     def _file(self, kind: kinds.Kind, obj: Any) -> None:
-        if kind.name in kinds.WORKLOADS:
+        if kind.name in kinds.WORKLOADS or isinstance(obj, PodSet):
             self._snapshot.workloads.setdefault(kind.name, []).append(obj)
             return
         into: Any = getattr(self._snapshot, kinds.FIELDS[kind.name])
@@ -354,16 +353,21 @@ class _Intake:
 
     def finish(self) -> Snapshot:
         """Settle data that depend on other objects; raise InputError if anything was wrong."""
+        native = partial(settling.plain_workload, self._snapshot.workloads)
+        self._custom.settle(self, native, template_fields, strict=self._manifests, lenient=self.lenient)
         if self._taken_by is not None:
             self._snapshot.gates = self._taken_by
             self._snapshot.hooks, hook_notes = helm_hooks.set_aside(self._snapshot.pods, self._snapshot.workloads)
             for sentence in (*hook_notes, *settling.without_pods(self._foreign, self._snapshot.ignored)):
                 self.omit(sentence)
-            self._snapshot.sources = {identity_of(kinds.KINDS[n], o): s for n, seen in self._seen.items() for o, s in seen.values()}
+            self._snapshot.sources = {identity_of(kinds.kind_of(o), o): s for seen in self._seen.values() for o, s in seen.values()}
             self._snapshot.sources |= {each.ref: each.source for each in self._snapshot.unread}
         else:
-            self._classes()
             snapshot = self._snapshot
+            for kind, pod, why in settling.classes(snapshot, refuse=self._validate):
+                if kind not in self._bad_classes:
+                    key = objects.pod_key(pod)
+                    self.problem(self._seen["Pod"][key][1], f"Pod {key}", f"spec.{why}")
             settling.storage_classes(snapshot.storage_classes.values(), snapshot.persistent_volume_claims.values())
             snapshot.warnings += settling.lost_pods(snapshot.nodes, snapshot.pods)
             snapshot.gates, _ = settling.gates_of(snapshot.capture, snapshot.nodes)
@@ -382,14 +386,3 @@ class _Intake:
         if self._problems:
             raise InputError(self._problems)
         return self._snapshot
-
-    def _classes(self) -> None:
-        """Apply RuntimeClasses to pods, then PriorityClasses. The former skip pods that already have a priority."""
-        snapshot = self._snapshot
-        runtime = settling.runtime_classes(snapshot.pods, snapshot.runtime_classes, refuse=self._validate)
-        priority = settling.priorities(snapshot.pods, snapshot.priority_classes, refuse=self._validate)
-        for kind, (refused, warnings) in (("RuntimeClass", runtime), ("PriorityClass", priority)):
-            snapshot.warnings += warnings
-            for pod, why in refused if kind not in self._bad_classes else ():
-                key = objects.pod_key(pod)
-                self.problem(self._seen["Pod"][key][1], f"Pod {key}", f"spec.{why}")

@@ -60,6 +60,11 @@ def unknown(value: object, kind: Kind) -> Iterator[str]:
                 yield f"spec.{key}: unknown field{near}"
 
 
+def template_fields(template: object, path: str) -> Iterator[str]:
+    """Yield the unknown fields of a pod template as plain data, which is at ``path`` of an object."""
+    yield from _walk(template, "core_v1.PodTemplateSpec", path, "core_v1.PodTemplateSpec")
+
+
 def _walk(value: object, name: str, path: str, head: str) -> Iterator[str]:
     if isinstance(value, list | tuple):
         for index, item in enumerate(value):

@@ -13,14 +13,14 @@ from typing import Any, Final
 import msgspec
 
 from kubestow.models.documents.placement import Unmodelled
+from kubestow.models.kube import kinds, workload_objects
 from kubestow.models.kube import objects as kube_objects
-from kubestow.models.kube import workload_objects
 from kubestow.models.snapshot import sources
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads import checks, claims, gang_markers
 from kubestow.models.workloads import replicas as workloads_replicas
 from kubestow.models.workloads.merge import located, merge
-from kubestow.models.workloads.ownership import OwnedPods, named
+from kubestow.models.workloads.ownership import OwnedPods, made_by_custom, named
 from kubestow.models.workloads.pods import Maker, NotAdmitted, admitted
 from kubestow.models.workloads.replicas import ReplicaPlan, Slot
 from kubestow.models.workloads.revisions import reference, same_template
@@ -91,13 +91,13 @@ def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, re
         previous = named(snapshot, *_name(workload.obj))
         plan, owner = maker.plan(workload, existing, previous)
         made = maker.fill(workload, plan.slots, owner)
-        added = gang_markers.marks(workload, names.get(workload.ref), plan.wanted, partial=partial)
-        for i in (*existing, *made):
+        gangs = (*(plan.gangs or [""] * len(existing)), *(slot.gang for slot in plan.slots))
+        for i, gang in zip((*existing, *made), gangs, strict=True):
+            added = gang_markers.marks(workload, names.get(workload.ref), gang, plan.wanted, partial=partial)
             merged.pods[i] = gang_markers.annotated(merged.pods[i], added)
-        none = plan.warnings or (("wants 0 pods: no pods are made",) if plan.wanted == 0 else ())
         surplus = _surplus(workload, plan, len(existing), stated=_name(workload.obj) in counts)
         other = _other_revision(workload, plan, previous, len(existing))
-        merged.warnings += [f"{workload.ref}: {text}" for text in (*none, *surplus, *other)]
+        merged.warnings += [f"{workload.ref}: {text}" for text in (*_none(plan), *surplus, *other)]
         expansion.pods += max(plan.wanted, len(existing))
         new += made
     alone = [pod for pod in merged.pods if kube_objects.pod_key(pod) in bare]
@@ -175,13 +175,15 @@ def top_up(snapshot: Snapshot, kind: str, namespace: str, name: str, count: int)
 
 
 def _name(obj: Any) -> tuple[str, str, str]:
-    return type(obj).__name__, obj.metadata.namespace or "default", obj.metadata.name or ""
+    return kinds.name_of(obj), obj.metadata.namespace or "default", obj.metadata.name or ""
 
 
 def made_by_another(obj: Any, merged: Snapshot) -> bool:
-    """Return True if a ReplicaSet or Job belongs to an existing Deployment or CronJob, which makes the pods."""
+    """Return True if a ReplicaSet or Job belongs to an existing Deployment, CronJob or custom workload, which makes the pods."""
     owner = kube_objects.controller_of(obj)
-    parent = _PARENTS.get(type(obj).__name__)
+    if owner is not None and made_by_custom(merged, owner, obj):
+        return True
+    parent = _PARENTS.get(kinds.name_of(obj))
     return owner is not None and owner.kind == parent and named(merged, parent, obj.metadata.namespace or "default", owner.name) is not None
 
 
@@ -191,7 +193,7 @@ def _scaled(obj: Any, count: int | None, merged: Snapshot) -> Any:
         return obj
     scaled = workloads_replicas.scaled(obj, count)
     if scaled is None:
-        raise InputError([f"{type(obj).__name__} {obj.metadata.namespace}/{obj.metadata.name}: cannot be scaled, it has a pod per node"])
+        raise InputError([f"{kinds.name_of(obj)} {obj.metadata.namespace}/{obj.metadata.name}: cannot be scaled, it has a pod per node"])
     return _put(merged, obj, scaled)
 
 
@@ -204,7 +206,7 @@ def _labelled(obj: Any, merged: Snapshot, manifests: Snapshot) -> Any:
 
 
 def _put(merged: Snapshot, old: Any, new: Any) -> Any:
-    objects_of_kind = merged.workloads[type(old).__name__]
+    objects_of_kind = merged.workloads[kinds.name_of(old)]
     objects_of_kind[next(i for i, each in enumerate(objects_of_kind) if each is old)] = new
     return new
 
@@ -261,6 +263,10 @@ def _limit(workloads: Iterable[WorkloadView]) -> None:
         total += workloads_replicas.stated_pods(workload)
         if total > MAX_PODS:
             raise InputError([f"{workload.ref}: the workloads ask for more than {MAX_PODS:,} pods, expected fewer"])
+
+
+def _none(plan: ReplicaPlan) -> tuple[str, ...]:
+    return plan.warnings or (("wants 0 pods: no pods are made",) if plan.wanted == 0 else ())
 
 
 def _surplus(workload: WorkloadView, plan: ReplicaPlan, existing: int, *, stated: bool) -> list[str]:

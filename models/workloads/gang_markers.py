@@ -11,6 +11,7 @@ import msgspec
 from kubestow.models.gangs.gangs import GANG, MIN_MEMBER, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from kubestow.models.gangs.markers import marker
 from kubestow.models.kube import objects
+from kubestow.models.kube.workload_objects import PodSet
 from kubestow.models.workloads.view import WorkloadView
 
 _STATED: Final = (GANG, MIN_MEMBER, REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY)
@@ -35,11 +36,18 @@ def default_names(workloads: Iterable[WorkloadView]) -> dict[str, str]:
     is no gang: it runs on each node that accepts its pod.
     """
     open_ = [w for w in workloads if w.kind != "DaemonSet" and GANG not in stated(w) and not elsewhere(w)]
-    counts = Counter((w.namespace, w.name) for w in open_)
-    return {w.ref: w.name if counts[w.namespace, w.name] == 1 else f"{w.name}-{w.kind.lower()}" for w in open_}
+    kinds = {(w.namespace, _stem(w), w.kind) for w in open_}
+    counts = Counter((namespace, name) for namespace, name, _ in kinds)
+    return {w.ref: _stem(w) if counts[w.namespace, _stem(w)] == 1 else f"{_stem(w)}-{w.kind.lower()}" for w in open_}
 
 
-def marks(workload: WorkloadView, default: str | None, wanted: int, *, partial: bool) -> dict[str, str]:
+def _stem(workload: WorkloadView) -> str:
+    """Return the name of the object that a workload is or, as a pod set, belongs to."""
+    obj = workload.obj
+    return obj.spec.object if isinstance(obj, PodSet) and obj.spec is not None else workload.name
+
+
+def marks(workload: WorkloadView, default: str | None, gang: str, wanted: int, *, partial: bool) -> dict[str, str]:
     """Return the gang annotations for all pods of a workload. Annotations that it states are kept.
 
     A single pod gets the default name only if it states other gang annotations.
@@ -47,11 +55,18 @@ def marks(workload: WorkloadView, default: str | None, wanted: int, *, partial: 
     Args:
         workload: The workload.
         default: Name of the gang if the workload states none; None: no default.
+        gang: Name of the gang by the table of kinds, for a pod of a pod set.
         wanted: Number of pods that the workload should have.
         partial: True if the gang may be placed in part.
     """
     annotations = stated(workload)
-    if default is not None and (wanted > 1 or annotations):
+    obj = workload.obj
+    if isinstance(obj, PodSet) and obj.spec is not None:
+        if default is not None and gang:
+            annotations[GANG] = default + gang.removeprefix(obj.spec.object)
+        if obj.spec.minimum and annotations.get(GANG):
+            annotations.setdefault(MIN_MEMBER, str(obj.spec.minimum))
+    elif default is not None and (wanted > 1 or annotations):
         annotations[GANG] = default
     if partial and (annotations.get(GANG) or elsewhere(workload)):
         annotations[MIN_MEMBER] = "1"

@@ -32,7 +32,8 @@ def merge(snapshot: Snapshot, manifests: Snapshot, problems: list[str]) -> Snaps
     merged.assumed += manifests.assumed
     merged.unread = list(dict.fromkeys((*merged.unread, *manifests.unread)))  # manifests may be merged twice
     merged.custom_objects = {**merged.custom_objects, **manifests.custom_objects}
-    for kind in kinds.KINDS.values():
+    custom = [kinds.kind_of(listed[0]) for name, listed in manifests.workloads.items() if name not in kinds.KINDS and listed]
+    for kind in (*kinds.KINDS.values(), *custom):
         added: list[Any] = list(_objects(manifests, kind.name))
         if not added or kind.name == "Pod":
             continue
@@ -45,7 +46,7 @@ def merge(snapshot: Snapshot, manifests: Snapshot, problems: list[str]) -> Snaps
             elif kind.name == "Node":
                 if old != obj:
                     problems.append(located(manifests, obj, "already in the snapshot with other content, expected each node once"))
-            elif kind.name in kinds.WORKLOADS:
+            elif kind.name not in kinds.FIELDS:
                 by_key[slot] = _workload(old, obj)
             else:
                 by_key[slot], changed = _overlay(old, obj)
@@ -59,7 +60,7 @@ def merge(snapshot: Snapshot, manifests: Snapshot, problems: list[str]) -> Snaps
 
 def located(manifests: Snapshot, obj: Any, message: str) -> str:
     """Return a message about an object of the manifests, with file and object."""
-    identity = identity_of(kinds.KINDS[type(obj).__name__], obj)
+    identity = identity_of(kinds.kind_of(obj), obj)
     source = manifests.sources.get(identity)
     return f"{source}: {identity}: {message}" if source else f"{identity}: {message}"
 
@@ -70,7 +71,7 @@ def _objects(snapshot: Snapshot, kind: str) -> list[Any]:
 
 
 def _put(snapshot: Snapshot, kind: str, objects: dict[str, Any]) -> None:
-    if kind in kinds.WORKLOADS:
+    if kind not in kinds.FIELDS:
         snapshot.workloads[kind] = list(objects.values())
         return
     into = snapshot.collection(kind)

@@ -11,14 +11,16 @@ from typing import Any, Final
 
 import msgspec
 
-from kubestow.models.kube import objects
+from kubestow.models.kube import kinds, objects
 from kubestow.models.kube.selectors import Selector, selector_matches
-from kubestow.models.kube.workload_objects import ReplicaSet
+from kubestow.models.kube.workload_objects import PodSet, PodSetSpec, ReplicaSet
 from kubestow.models.snapshot.snapshot import Snapshot
 
 HASH: Final = "pod-template-hash"
 #: The objects between a workload and its pods.
 _CHILDREN: Final = {"Deployment": "ReplicaSet", "CronJob": "Job"}
+#: Placeholders for characters that controllers choose, with their patterns.
+_CHOSEN: Final = {"{hash}": "[a-z0-9]+", "{random}": "[a-z0-9]{5,8}"}
 _Key = tuple[str, str, str]
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
 
@@ -43,6 +45,7 @@ class OwnedPods:
         self._finished: dict[_Key, list[int]] = {}
         self._bare: dict[str, list[int]] = {}
         self._children: dict[_Key, dict[str, None]] = {}
+        self._sets = pod_sets(snapshot)
         known: set[_Key] = set()
         for kind in _CHILDREN.values():
             for child in snapshot.workloads.get(kind, ()):
@@ -96,10 +99,92 @@ class OwnedPods:
         return sorted(self._all(self._finished, kind, namespace, name))
 
     def _all(self, where: Mapping[_Key, Iterable[int]], kind: str, namespace: str, name: str) -> list[int]:
+        pod_set = self._sets.get((kind, namespace, name))
+        if pod_set is not None:
+            return self._of_set(pod_set, namespace, where)
         indices = list(where.get((kind, namespace, name), ()))
         for child in self._children.get((kind, namespace, name), ()):
             indices += where.get((_CHILDREN.get(kind, ""), namespace, child), ())
         return indices
+
+    def _of_set(self, spec: PodSetSpec, namespace: str, where: Mapping[_Key, Iterable[int]]) -> list[int]:
+        """Return the pods of a pod set: they have its controllers and the labels that its pods share."""
+        labels = shared_labels(spec)
+        return [
+            i
+            for owner in _owners(spec, namespace, where)
+            for i in where.get(owner, ())
+            if labels.items() <= (self._pods[i].metadata.labels or {}).items()
+        ]
+
+
+def _chosen(pattern: str) -> bool:
+    return any(part in pattern for part in _CHOSEN)
+
+
+def shared_labels(spec: PodSetSpec) -> dict[str, str]:
+    """Return the labels in addition to the template's that all pods of a pod set have, with known values."""
+    varying = spec.varying
+    return {key: value for key, value in (spec.labels or {}).items() if key not in varying and not _chosen(value)}
+
+
+def owner_names(spec: PodSetSpec) -> re.Pattern[str]:
+    """Return the pattern of the names of the controllers of a pod set's pods."""
+    parts = re.split(r"(\{[a-z]+\})", spec.owner.name if spec.owner is not None else "")
+    return re.compile("".join(_CHOSEN.get(part, "[0-9]+") if part.startswith("{") else re.escape(part) for part in parts))
+
+
+def _owners(spec: PodSetSpec, namespace: str, where: Mapping[_Key, Iterable[int]]) -> Iterable[_Key]:
+    """Return the controllers of the pods of a pod set."""
+    owner = spec.owner
+    if owner is None:
+        return ()
+    if _chosen(owner.name):
+        name = owner_names(spec)
+        return [key for key in where if key[:2] == (owner.kind, namespace) and name.fullmatch(key[2])]
+    names = dict.fromkeys(member.owner.name for n in range(0, spec.replicas, spec.size) if (member := spec.member(n)).owner is not None)
+    return [(owner.kind, namespace, each) for each in names] if "{" in owner.name else [(owner.kind, namespace, owner.name)]
+
+
+def pod_sets(snapshot: Snapshot) -> dict[_Key, PodSetSpec]:
+    """Return the pod sets of a snapshot by kind, namespace and name."""
+    return {
+        (obj.kind, obj.metadata.namespace or "default", obj.metadata.name): obj.spec
+        for kind, listed in snapshot.workloads.items()
+        if kind not in kinds.KINDS
+        for obj in listed
+        if obj.spec is not None
+    }
+
+
+def outer_sets(snapshot: Snapshot) -> list[PodSet]:
+    """Return the pod sets of the objects that no other custom workload of the snapshot makes: a TrainJob's, not its JobSet's."""
+    found = [obj for kind, listed in snapshot.workloads.items() if kind not in kinds.KINDS for obj in listed if obj.spec is not None]
+    makers = {(obj.spec.kind, obj.metadata.namespace or "default", obj.spec.object) for obj in found}
+    owners = ((obj, objects.controller_of(obj)) for obj in found)
+    return [obj for obj, owner in owners if owner is None or (owner.kind, obj.metadata.namespace or "default", owner.name) not in makers]
+
+
+def pods_of_sets(snapshot: Snapshot) -> set[int]:
+    """Return the indices of the pods of custom workloads that are neither finished nor being deleted."""
+    sets = pod_sets(snapshot)
+    owned = OwnedPods(snapshot) if sets else None
+    return set() if owned is None else {i for key in sets for i in owned.of(*key)}
+
+
+def given_as(manifests: Snapshot, kind: str, namespace: str, name: str) -> tuple[str, str]:
+    """Return kind and name of the object in the manifests. They differ from the workload's for a pod set."""
+    obj = named(manifests, kind, namespace, name) if kind not in kinds.KINDS else None
+    return (kind, name) if obj is None or obj.spec is None else (obj.spec.kind, obj.spec.object)
+
+
+def made_by_custom(snapshot: Snapshot, owner: objects.OwnerReference, obj: Any) -> bool:
+    """Return True if an object's owner is a custom workload of the snapshot, or the object is itself one that any workload owns."""
+    namespace = obj.metadata.namespace or "default"
+    if isinstance(obj, PodSet) and named(snapshot, owner.kind, namespace, owner.name) is not None:
+        return True
+    makers = ((spec.kind, space, spec.object) for (_, space, _), spec in pod_sets(snapshot).items())
+    return (owner.kind, namespace, owner.name) in makers
 
 
 def named(snapshot: Snapshot, kind: str, namespace: str, name: str) -> Any | None:
@@ -120,6 +205,14 @@ class PodOwners:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._deployments: dict[str, str] = {}
+        self._of_sets: dict[str, str] = {}
+        sets = outer_sets(snapshot)
+        owned = OwnedPods(snapshot) if sets else None
+        for each in sets if owned is not None else ():
+            assert owned is not None
+            key = each.kind, each.metadata.namespace or "default", each.metadata.name or ""
+            pods = (*owned.of(*key), *owned.finished(*key))
+            self._of_sets |= {objects.pod_key(snapshot.pods[i]): f"{key[0]} {key[1]}/{key[2]}" for i in pods}
         for obj in snapshot.workloads.get("ReplicaSet", ()):
             if isinstance(obj, ReplicaSet):
                 for reference in obj.metadata.ownerReferences or ():
@@ -127,11 +220,13 @@ class PodOwners:
                         self._deployments[f"{obj.metadata.namespace or 'default'}/{obj.metadata.name}"] = reference.name
 
     def of(self, pod: objects.Pod) -> str:
-        """Return the owner of one pod. For a ReplicaSet this is its Deployment.
+        """Return the owner of one pod. For a ReplicaSet this is its Deployment, for a custom workload its pod set.
 
         The Deployment is known by the ReplicaSet's owner reference, or else by the pod-template-hash.
         """
         owner = objects.controller_of(pod)
+        if self._of_sets and (of_set := self._of_sets.get(objects.pod_key(pod))) is not None:
+            return of_set
         if owner is None:
             return f"Pod {objects.pod_key(pod)}"
         key = f"{pod.metadata.namespace or 'default'}/{owner.name}"

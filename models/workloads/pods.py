@@ -10,14 +10,14 @@ import msgspec
 from kubestow.models.admission import namespace_annotations as namespace_admission
 from kubestow.models.kube import defaults, objects
 from kubestow.models.kube.lenient_decode import shorten
-from kubestow.models.kube.workload_objects import Job
+from kubestow.models.kube.workload_objects import Job, PodSet
 from kubestow.models.snapshot import interning
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads import claims, daemon_sets, limit_ranges, replicas
 from kubestow.models.workloads.ownership import OwnedPods, named
 from kubestow.models.workloads.replicas import ReplicaPlan, Slot
 from kubestow.models.workloads.revisions import Revisions, reference
-from kubestow.models.workloads.template import PodNames, minute
+from kubestow.models.workloads.template import PodNames, minute, template_hash
 from kubestow.models.workloads.view import WorkloadView, priority_of
 
 #: plugin/pkg/admission/defaulttolerationseconds: every pod tolerates a short failure of its node.
@@ -90,6 +90,8 @@ class Maker:
         """
         pods = [self.snapshot.pods[i] for i in existing]
         kind, name, namespace = workload.kind, workload.name, workload.namespace
+        if isinstance(workload.obj, PodSet):
+            return replicas.pod_set(workload, pods, template_hash(workload.template), lambda n: self._names.is_taken(namespace, n)), None
         owner = reference(workload.obj)
         if kind == "Deployment":
             wanted = replicas.replicas(workload.obj)
@@ -147,7 +149,7 @@ class Maker:
     ) -> objects.Pod:
         namespace = workload.namespace
         name = self._names.suffixed(namespace, slot.base) if slot.name is None else self._names.take(namespace, slot.name)
-        spec = _change(spec)
+        spec, owner = _change(spec), slot.owner or owner
         if slot.node is not None:
             spec.affinity = daemon_sets.pinned(spec.affinity, slot.node)
         if workload.kind == "StatefulSet":

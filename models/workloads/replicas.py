@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from kubestow.models.kube import objects
-from kubestow.models.kube.workload_objects import CronJob, DaemonSet, Job, JobSpec, JobStatus, PodTemplate
+from kubestow.models.kube.workload_objects import CronJob, DaemonSet, Job, JobSpec, JobStatus, PodSet, PodSetMember, PodSetSpec, PodTemplate
 from kubestow.models.workloads.view import WorkloadView
 
 #: Annotation of a PodTemplate with its number of pods.
@@ -35,12 +35,16 @@ class Slot:
         base: Prefix of a generated name.
         labels: Labels in addition to the template's.
         node: Node of a DaemonSet's pod.
+        owner: Controller of this pod; None: that of all pods of the workload.
+        gang: Name of the gang of a pod set's pod.
     """
 
     name: str | None = None
     base: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     node: str | None = None
+    owner: objects.OwnerReference | None = None
+    gang: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,11 +55,13 @@ class ReplicaPlan:
         wanted: Number of pods that the workload should have now.
         slots: The pods that it lacks.
         warnings: Explanations of surprising numbers.
+        gangs: Names of the gangs of the pods that a pod set has already, in their order.
     """
 
     wanted: int
     slots: Sequence[Slot] = ()
     warnings: tuple[str, ...] = ()
+    gangs: tuple[str, ...] = ()
 
 
 def stated_pods(workload: WorkloadView) -> int:
@@ -136,6 +142,43 @@ def stateful(workload: WorkloadView, existing: Iterable[objects.Pod], revision: 
     return ReplicaPlan(wanted, slots, warnings)
 
 
+def pod_set(workload: WorkloadView, existing: Sequence[objects.Pod], revision: str, is_taken: Callable[[str], bool]) -> ReplicaPlan:
+    """Return the plan of a pod set: the pods of its members that have none.
+
+    Args:
+        existing: Pods of the set that are neither finished nor being deleted.
+        revision: Hash of the template.
+        is_taken: Returns True for names of existing pods in its namespace.
+    """
+    spec: PodSetSpec = workload.obj.spec
+    if spec.suspended:
+        return ReplicaPlan(0, warnings=("is suspended: no pods are made",), gangs=("",) * len(existing))
+    members = [spec.member(number, revision) for number in range(spec.replicas)]
+    generated, varying = spec.pod.endswith("-"), spec.varying
+    by_labels = generated or any(part in spec.pod for part in ("{hash}", "{random}"))
+    free: dict[tuple[str, ...], list[PodSetMember]] = {}
+    for member in reversed(members):
+        key = tuple(member.labels[label] for label in varying) if by_labels else (member.name,)
+        free.setdefault(key, []).append(member)
+    gangs, last = [], members[-1].gang if members else ""
+    for pod in existing:
+        labels = pod.metadata.labels or {}
+        key = tuple(labels.get(label, "") for label in varying) if by_labels else (pod.metadata.name or "",)
+        gangs.append(free[key].pop().gang if free.get(key) else last)
+    missing = {id(member) for each in free.values() for member in each}
+    slots, blocked = [], []
+    for member in members:
+        if id(member) not in missing:
+            continue
+        if not generated and is_taken(member.name):
+            blocked.append(member.name)
+        else:
+            name, base = (None, member.name) if generated else (member.name, "")
+            slots.append(Slot(name, base, member.labels, owner=member.owner, gang=member.gang))
+    warnings = tuple(f"cannot make its pod {name}: a pod of that name is being deleted or not its own" for name in blocked)
+    return ReplicaPlan(spec.replicas, slots, warnings, tuple(gangs))
+
+
 def job(
     workload: WorkloadView,
     name: str,
@@ -201,8 +244,10 @@ def _finished_indexes(status: JobStatus | None, finished: Sequence[objects.Pod])
 
 
 def suspended(workload: WorkloadView) -> bool:
-    """Return True if a Job or CronJob makes no pods for now."""
+    """Return True if a Job, a CronJob or a custom workload makes no pods for now."""
     spec = workload.job
+    if isinstance(workload.obj, PodSet):
+        return workload.obj.spec is not None and workload.obj.spec.suspended
     if workload.kind == "CronJob" and workload.obj.spec.suspend:
         return True
     return bool(spec is not None and spec.suspend) and _KUEUE not in {**(workload.obj.metadata.labels or {}), **workload.labels}

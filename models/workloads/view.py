@@ -84,7 +84,7 @@ class WorkloadView:
 def view(obj: Any) -> WorkloadView | None:
     """Return the view of a workload object; None if its pod template or pod spec is missing."""
     template = kinds.pod_template(obj)
-    return None if template is None or template[1].spec is None else WorkloadView(type(obj).__name__, obj, *template)
+    return None if template is None or template[1].spec is None else WorkloadView(kinds.name_of(obj), obj, *template)
 
 
 def labelled(obj: Any) -> Any:
@@ -105,7 +105,7 @@ def labelled(obj: Any) -> Any:
 
 def listed(snapshot: Snapshot) -> Iterator[Any]:
     """Yield all workload objects, kind by kind."""
-    for kind in kinds.WORKLOADS:
+    for kind in dict.fromkeys((*kinds.WORKLOADS, *snapshot.workloads)):
         yield from snapshot.workloads.get(kind, ())
 
 
@@ -155,13 +155,14 @@ def find(snapshots: Collection[Snapshot], text: str) -> tuple[str, str, str]:
         InputError: No such workload, or several.
     """
     *qualifiers, name = text.split("/")
-    kind = _workload_kind(qualifiers[0]) if qualifiers else None
+    custom = {kind.lower(): kind for snapshot in snapshots for kind in snapshot.workloads}
+    kind = _workload_kind(qualifiers[0]) or custom.get(qualifiers[0].lower()) if qualifiers else None
     if kind is not None:
         qualifiers = qualifiers[1:]
     if len(qualifiers) > 1 or not name:
         raise InputError([f"workload {shorten(text)}: expected [KIND/][NAMESPACE/]NAME, the kind one of {', '.join(kinds.WORKLOADS)}"])
     matches = {
-        (type(obj).__name__, obj.metadata.namespace or "default", obj.metadata.name or "")
+        (kinds.name_of(obj), obj.metadata.namespace or "default", obj.metadata.name or "")
         for snapshot in snapshots
         for obj in listed(snapshot)
         if obj.metadata.name == name and (kind is not None or objects.controller_of(obj) is None)

@@ -6,12 +6,16 @@ On request, a scheduling gate holds the pods until ``kubestow apply`` assigns th
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
+from kubestow.models.custom_workloads import table
+from kubestow.models.custom_workloads.expressions import steps, walk
+from kubestow.models.custom_workloads.generated_names import GeneratedNames
 from kubestow.models.execution.template_nodes import GATE, TemplateNodes, by_name
 from kubestow.models.kube import kinds
 from kubestow.models.snapshot import yaml_reader
@@ -64,13 +68,18 @@ def manifests(request: ManifestRequest) -> bytes:
     """
     parts: list[str] = []
     bare: list[str] = []
-    wanted = {(t.kind, t.namespace, t.name): t for t in request.templates if not fixed(t)}
+    wanted: dict[_Key, list[TemplateNodes]] = {}
+    for t in request.templates:
+        if not fixed(t):
+            name = t.name if t.pod_set is None else t.pod_set.object
+            wanted.setdefault((t.kind, t.namespace, name), []).append(t)
+    generated = GeneratedNames()
     for path, data in request.files.items():
         text = _without_header(data.decode("utf-8", "surrogateescape"))
         documents, in_text = _documents(text.encode("utf-8", "surrogateescape"))
         if not any(_objects(documents)):
             continue
-        changes = [change for found in _objects(documents) for change in _changes(*found, wanted, request)]
+        changes = [change for found in _objects(documents) for change in _changes(*found, wanted, generated, request)]
         written = edited(text, changes) if in_text else None
         if written is None:
             written = "---\n".join(yaml_text.dump(document) for document in applied(documents, changes) if document is not None)
@@ -90,6 +99,9 @@ def notes(templates: Sequence[TemplateNodes], *, gates: bool = False) -> list[st
     for t in templates:
         if (why := fixed(t)) is not None:
             found.append(f"{t.ref} is left as it is: {why}")
+            continue
+        if not _spec_path(t):
+            found.append(f"{t.ref} is left as it is: the object has no pod template of its own")
             continue
         if t.unplaced:
             found.append(f"{t.ref}: the placement has no node for {t.unplaced:,} of {counted(t.placed + t.unplaced, 'pod')}")
@@ -137,6 +149,18 @@ def _objects(documents: Sequence[Any]) -> Iterator[tuple[tuple[Any, ...], str, d
                 waiting.append(((*place, "items"), "" if kind == "List" else kind.removesuffix("List"), value.get("items") or []))
             elif isinstance(kind, str) and kind:
                 yield place, kind, value
+                waiting += list(_inside(place, kind, value))[::-1]
+
+
+def _inside(place: tuple[Any, ...], kind: str, value: dict[str, Any]) -> Iterator[tuple[tuple[Any, ...], str, Any]]:
+    """Yield the whole objects inside an object, such as an AppWrapper, in its namespace."""
+    entry = table.find(value.get("apiVersion"), kind) if isinstance(value.get("apiVersion"), str) else None
+    for found in walk(value, entry.wraps) if entry is not None and entry.wraps else ():
+        if isinstance(found.value, dict):
+            own = found.value.get("metadata") or {}
+            space = own.get("namespace") or (value.get("metadata") or {}).get("namespace")
+            inner = {**found.value, "metadata": {**own, "namespace": space} if space else own}
+            yield (*place, *(int(step) if step.isdigit() else step for step in steps(found.path))), "", inner
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------
@@ -145,33 +169,62 @@ _Key = tuple[str, str, str]
 
 
 def _changes(
-    place: tuple[Any, ...], kind: str, obj: dict[str, Any], wanted: Mapping[_Key, TemplateNodes], request: ManifestRequest
+    place: tuple[Any, ...],
+    kind: str,
+    obj: dict[str, Any],
+    wanted: Mapping[_Key, Sequence[TemplateNodes]],
+    generated: GeneratedNames,
+    request: ManifestRequest,
 ) -> list[YamlChange]:
+    called: str | None = kind
+    if kinds.find(obj.get("apiVersion"), kind) is None:
+        entry = table.find(obj.get("apiVersion"), kind)
+        called = None if entry is None else entry.name
+    if called is None:
+        return []
     metadata = obj.get("metadata") or {}
-    found = wanted.get((kind, metadata.get("namespace") or request.namespace or "default", metadata.get("name") or ""))
-    path = _PATHS.get(kind, ("spec", "template", "spec"))
-    if found is None or kinds.find(obj.get("apiVersion"), kind) is None:
-        return []
-    spec = _at(obj, path)
-    if not isinstance(spec, dict):
-        return []
+    name, prefix = metadata.get("name") or "", metadata.get("generateName")
+    if not name and prefix:
+        name = generated.stand_in(called, prefix)  # as when the file was read
+    found = wanted.get((called, metadata.get("namespace") or request.namespace or "default", name), ())
+    by_path: dict[tuple[str | int, ...], Counter[str]] = {}
+    for t in found:
+        by_path.setdefault(_spec_path(t), Counter()).update(t.nodes)
     document, *inside = place
-    changes = []
-    terms = preferred_terms(found.nodes)
-    if terms:
-        marked = PREFERRED in (metadata.get("annotations") or {})
-        kept = [term for term in _at(spec, _AFFINITY) or () if not (marked and _is_ours(term))]
-        changes.append(YamlChange(document, (*inside, *path, *_AFFINITY), [*terms, *kept]))
-        changes.append(YamlChange(document, (*inside, "metadata", "annotations", PREFERRED), str(len(terms))))
-    gates = _at(spec, ("schedulingGates",)) or []
-    if request.gates and {"name": GATE} not in gates:
-        changes.append(YamlChange(document, (*inside, *path, "schedulingGates"), [{"name": GATE}, *gates]))
+    changes, marks = [], 0
+    for path, nodes in by_path.items():
+        spec = _at(obj, path)
+        if not path or not isinstance(spec, dict):
+            continue
+        terms = preferred_terms(nodes)
+        if terms:
+            marked = PREFERRED in (metadata.get("annotations") or {})
+            kept = [term for term in _at(spec, _AFFINITY) or () if not (marked and _is_ours(term))]
+            changes.append(YamlChange(document, (*inside, *path, *_AFFINITY), [*terms, *kept]))
+            marks += len(terms)
+        gates = _at(spec, ("schedulingGates",)) or []
+        if request.gates and {"name": GATE} not in gates:
+            changes.append(YamlChange(document, (*inside, *path, "schedulingGates"), [{"name": GATE}, *gates]))
+    if marks:
+        changes.append(YamlChange(document, (*inside, "metadata", "annotations", PREFERRED), str(marks)))
     return changes
 
 
-def _at(value: Any, path: Sequence[str]) -> Any:
+def _spec_path(t: TemplateNodes) -> tuple[str | int, ...]:
+    """Return the path of a workload's pod spec in its object; empty if the object does not hold one."""
+    if t.pod_set is None:
+        return _PATHS.get(t.kind, ("spec", "template", "spec"))
+    if t.pod_set.path == "spec" or t.pod_set.path.startswith("refs."):  # built by an expression, or another object's
+        return ()
+    return (*(int(step) if step.isdigit() else step for step in steps(t.pod_set.path)), "spec")
+
+
+def _at(value: Any, path: Sequence[str | int]) -> Any:
     for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
+        if isinstance(value, list) and isinstance(key, int):
+            value = value[key] if key < len(value) else None
+        else:
+            value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
@@ -195,7 +248,7 @@ def _is_ours(term: Any) -> bool:
 
 
 def _header(request: ManifestRequest, bare: Sequence[str]) -> Iterator[str]:
-    templates = [t for t in request.templates if t.nodes and fixed(t) is None]
+    templates = [t for t in request.templates if t.nodes and fixed(t) is None and _spec_path(t)]
     yield f"{_TITLE}{counted(len(templates), 'workload')} with the nodes of a placement as preferences."
     yield "Preferences do not bind: if such a node is full or gone, pods run elsewhere."
     if request.sha256:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kubestow.models.custom_workloads.table import WorkloadKinds
 from kubestow.models.documents import answers, journal
 from kubestow.models.documents.batch import BatchPlan, BatchSummary
 from kubestow.models.documents.catalogue import Catalogue
@@ -55,6 +56,7 @@ _DOCUMENTS: Final[dict[str, tuple[type[msgspec.Struct], str]]] = {
     "nodes": (answers.NodeTable, "answer of nodes"),
     "doctor": (Doctor, "answer of doctor"),
     "policy": (Policy, "Policy"),
+    "workload-kinds": (WorkloadKinds, "file of workload kinds"),
     "audit-config": (AuditConfig, "configuration of audit"),
     "audit-baseline": (AuditBaseline, "baseline of audit"),
 }

@@ -38,7 +38,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
 }
 #: Of groups that are not Kubernetes' own.
 _FOREIGN: Final = (
-    ("kafka.strimzi.io/v1beta2", "Kafka"), ("argoproj.io/v1alpha1", "Rollout"), ("monitoring.coreos.com/v1", "Prometheus"),
+    ("kafka.strimzi.io/v1beta2", "Kafka"), ("argoproj.io/v1alpha1", "Workflow"), ("monitoring.coreos.com/v1", "Prometheus"),
     ("example.com/v1", "Deployment"), ("x.y.z/v1", "Thing"), ("cert-manager.io/v1", "Certificate"),
 )  # fmt: skip
 _MISSPELT: Final = (

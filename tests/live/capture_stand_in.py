@@ -67,6 +67,8 @@ TABLE = [
     ("capacitybuffers", "cb", "autoscaling.x-k8s.io/v1beta1", True, "CapacityBuffer"),
     ("balloonspolicies", "", "config.nri/v1alpha1", True, "BalloonsPolicy"),
     ("topologyawarepolicies", "", "config.nri/v1alpha1", True, "TopologyAwarePolicy"),
+    ("jobs", "vcjob", "batch.volcano.sh/v1alpha1", True, "Job"),
+    ("jobsets", "", "jobset.x-k8s.io/v1alpha2", True, "JobSet"),
 ]
 #: Groups of extensions, whose lists name apiVersion and kind in every item.
 _EXTENSIONS = (
@@ -76,6 +78,8 @@ _EXTENSIONS = (
     "kueue.x-k8s.io",
     "config.nri",
     "autoscaling.x-k8s.io",
+    "batch.volcano.sh",
+    "jobset.x-k8s.io",
 )
 
 

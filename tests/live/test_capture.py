@@ -18,7 +18,8 @@ import pytest
 
 from kubestow.checker.placement import verify
 from kubestow.live.capture import PAGE_OBJECTS, Captured, CaptureOptions, capture, now
-from kubestow.live.capture_kinds import NOT_ASKED, ORDER
+from kubestow.live.capture_kinds import NOT_ASKED, ORDER, is_captured
+from kubestow.models.custom_workloads import table
 from kubestow.models.kube import kinds
 from kubestow.models.kube.feature_gates import DEFAULT
 from kubestow.models.snapshot.capture_info import Capture as CaptureInfo
@@ -28,13 +29,14 @@ from kubestow.solver.solve import place
 from tests.live.capture_objects import SECRET, cluster
 from tests.live.capture_stand_in import Server, calls, install
 from tests.live.test_redact import objects_of, says
+from tests.models.custom_workloads.objects import job_set
 from tests.objects import node, pod
 from tests.terminals import heard
 
 _ROOT = Path(__file__).resolve().parents[2]
 _READ = [o for o in cluster() if kinds.find(o["apiVersion"], o["kind"])]
 #: Kinds to go without where a test needs few: each costs a call.
-_MOST = sorted(set(kinds.KINDS) - {"Pod", "Namespace", "StorageClass", "Node"})
+_MOST = sorted({*kinds.KINDS, "JobSet"} - {"Pod", "Namespace", "StorageClass", "Node"})
 
 Object = dict[str, Any]
 Capture = Callable[..., Captured]
@@ -96,6 +98,18 @@ def sorted_like(found: Captured, objects: list[Object]) -> Any:
     return from_objects(ordered)
 
 
+def test_custom_workloads_are_captured_where_the_server_has_them(captured: Capture, tmp_path: Path) -> None:
+    stored = job_set(("workers", 2, 2), namespace="default", uid="u")
+    found = captured(Server([*cluster(), stored]))
+    assert (names(found, "JobSet"), found.counts["jobsets.jobset.x-k8s.io"], found.problems) == (["a"], 1, [])
+    path = tmp_path / "cluster.json"
+    path.write_bytes(b"".join(found.parts()))
+    assert [each.spec.replicas for each in load([str(path)]).workloads["JobSet"]] == [4]
+    without = captured(Server([*cluster(), stored], lacking=["JobSet"]))
+    assert (names(without, "JobSet"), without.problems) == ([], [])
+    assert not any("JobSet" in note for note in without.notes)
+
+
 @pytest.mark.full
 def test_the_quickstart_solves_as_it_does_from_its_file(captured: Capture, tmp_path: Path) -> None:
     file = _ROOT / "instances/quickstart.yaml"
@@ -153,6 +167,8 @@ def test_only_lists_are_asked_for_and_never_secrets(captured: Capture, tmp_path:
         "/apis/config.nri/v1alpha1/balloonspolicies",
         "/apis/config.nri/v1alpha1/topologyawarepolicies",
         "/api/v1/nodes",
+        "/apis/batch.volcano.sh/v1alpha1/jobs",
+        "/apis/jobset.x-k8s.io/v1alpha2/jobsets",
     ]
     assert set(ORDER) == set(kinds.KINDS) - NOT_ASKED
 
@@ -489,4 +505,5 @@ def test_the_role_allows_what_is_asked_for_and_nothing_else() -> None:
     assert [rule["verbs"] for rule in role["rules"]] == [["list"]] * len(role["rules"])
     allowed = {(group, each) for rule in role["rules"] for group in rule["apiGroups"] for each in rule["resources"]}
     read = {(row[2].rpartition("/")[0], row[0]) for row in TABLE if kinds.find(row[2], row[4]) is not None}
+    read |= {(entry.group, f"{entry.kind.lower()}s") for entry in table.entries() if is_captured(entry)}
     assert allowed - {("scheduling.sigs.k8s.io", "podgroups")} == {(g, n) for g, n in read if g != "extensions"}

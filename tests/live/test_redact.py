@@ -97,6 +97,7 @@ def says(snapshot: Snapshot, *, annotations: bool = True) -> Object:
     those that nothing reads; instances have no such."""
     imageless(vars(snapshot))
     found = {name: value for name, value in vars(snapshot).items() if name not in ("sha256", "ignored", "custom_objects")}
+    found["workloads"] = {kind: each for kind, each in snapshot.workloads.items() if kind in kinds.KINDS}  # captures have no custom objects
     return {name: trimmed(value, annotations=annotations) for name, value in found.items()}
 
 

@@ -9,15 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from kubestow.models.kube import kinds
 from kubestow.models.kube.lenient_decode import some
-from kubestow.models.snapshot.decode import JSON_ERRORS, head_of, is_json
+from kubestow.models.snapshot.decode import JSON_ERRORS, DocumentReader, head_of, is_json
+from kubestow.models.snapshot.texts import exports
 from kubestow.models.snapshot.yaml_reader import YamlError, documents
 
+#: Bytes beyond which a hint is due, because YAML reads about 100 times slower than JSON.
+_LARGE_YAML_BYTES: Final = 10_000_000
 #: apiVersion and kind.
 _Type = tuple[str | None, str | None]
 
@@ -169,3 +172,38 @@ def _is_object(value: Any) -> bool:
     return not (isinstance(version, str) and version.startswith(_TOOLS)) and (
         "metadata" in value or "items" in value or version is not None
     )
+
+
+class Warned(Protocol):
+    """Receives the problems and warnings of a file."""
+
+    def problem(self, source: str, where: str, message: str) -> None: ...
+    def warn(self, message: str) -> None: ...
+
+
+def read_objects(reader: DocumentReader, sink: Warned, data: bytes, label: str, *, as_json: bool) -> None:
+    """Read the objects of a file.
+
+    Args:
+        reader: Takes the documents.
+        sink: Receives problems and warnings.
+        data: The content of the file.
+        label: The name of the file.
+        as_json: True for JSON, False for YAML.
+    """
+    if as_json:
+        reader.json(data, label)
+        return
+    if len(data) > _LARGE_YAML_BYTES:
+        sink.warn(f"{label}: {len(data) // 1_000_000} MB of YAML are slow to read; JSON (kubectl get -o json) is much faster")
+    files_read = 0
+    try:
+        for number, document in enumerate(documents(data), 1):
+            if document is not None:
+                files_read += 1
+                reader.plain(exports.simulated_list(document) or document, label, f"document {number}")
+    except YamlError as error:
+        sink.problem(label, "", str(error))
+        return
+    if not files_read:
+        sink.problem(label, "", "holds no objects, expected JSON or YAML of Kubernetes objects")

@@ -16,7 +16,7 @@ from kubestow.models.documents.fit import Keep
 from kubestow.models.documents.placement import Edits
 from kubestow.models.documents.policy import without_preferences
 from kubestow.models.edits.edits import apply
-from kubestow.models.kube import objects
+from kubestow.models.kube import kinds, objects
 from kubestow.models.snapshot.scope import Scope, select
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.checks import held_by_buffers, is_held
@@ -238,7 +238,8 @@ def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options
         for pod in manifests.pods
     ]
     before = apply(snapshot, None, msgspec.structs.replace(edits, namespace=None)).snapshot
-    owned = OwnedPods(before)
+    custom = {kind: objs for kind, objs in manifests.workloads.items() if kind not in kinds.KINDS}
+    owned = OwnedPods(replace(before, workloads={**before.workloads, **custom}))
     workloads: list[tuple[WorkloadView, int]] = []
     buffered = held_by_buffers(manifests) | held_by_buffers(snapshot)
     for obj in listed(manifests):
@@ -246,7 +247,7 @@ def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options
         if made_by_another(obj, manifests) or made_by_another(obj, snapshot) or is_held(obj, buffered):
             continue
         if workload is None:
-            problems.append(f"{type(obj).__name__} {obj.metadata.namespace or 'default'}/{obj.metadata.name}: has no pod template")
+            problems.append(f"{kinds.name_of(obj)} {obj.metadata.namespace or 'default'}/{obj.metadata.name}: has no pod template")
         elif problem := _unfit(workload, options):
             problems.append(f"{workload.ref}: {problem}")
         else:

@@ -15,7 +15,7 @@ from kubestow.models.kube.lenient_decode import some
 from kubestow.models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
 from kubestow.models.snapshot.scope import is_mirror
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.models.workloads.ownership import named
+from kubestow.models.workloads.ownership import named, pods_of_sets
 from kubestow.solver.capacity.survive.failures import is_bare
 
 #: Minimum number of members for which a majority can survive the loss of one.
@@ -159,8 +159,9 @@ def _budgets(snapshot: Snapshot) -> Iterator[_RunningMinimum]:
 def _quorums(snapshot: Snapshot) -> Iterator[_RunningMinimum]:
     stateful: dict[tuple[str, str], list[int]] = {}
     etcd: dict[str, list[int]] = {}
+    of_sets = pods_of_sets(snapshot)  # such as the leaders of a LeaderWorkerSet, which do not vote
     for i, pod in enumerate(snapshot.pods):
-        if not pod.spec.nodeName or is_terminal(pod) or is_terminating(pod):
+        if not pod.spec.nodeName or is_terminal(pod) or is_terminating(pod) or i in of_sets:
             continue
         owner, namespace = controller_of(pod), pod.metadata.namespace or "default"
         if owner is not None and owner.kind == "StatefulSet":

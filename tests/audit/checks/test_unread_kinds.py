@@ -26,7 +26,7 @@ def made(api_version: str, kind: str, spec: dict[str, Any], **metadata: Any) -> 
 KINDS: list[tuple[Object, str]] = [
     (
         made(
-            "jobset.x-k8s.io/v1alpha2",
+            "jobset.example.com/v1alpha2",
             "JobSet",
             {"replicatedJobs": [{"name": "w", "template": {"spec": {"template": TEMPLATE}}}]},
         ),
@@ -34,23 +34,23 @@ KINDS: list[tuple[Object, str]] = [
     ),
     (
         made(
-            "leaderworkerset.x-k8s.io/v1",
+            "lws.example.com/v1",
             "LeaderWorkerSet",
             {"leaderWorkerTemplate": {"size": 3, "workerTemplate": TEMPLATE}},
         ),
         "spec.leaderWorkerTemplate.workerTemplate.spec",
     ),
     (
-        made("kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": {"Master": {"template": TEMPLATE}}}),
+        made("kubeflow.example.com/v1", "PyTorchJob", {"pytorchReplicaSpecs": {"Master": {"template": TEMPLATE}}}),
         "spec.pytorchReplicaSpecs.Master.template.spec",
     ),
-    (made("batch.volcano.sh/v1alpha1", "Job", {"tasks": [{"name": "t", "template": TEMPLATE}]}), "spec.tasks[0].template.spec"),
-    (made("argoproj.io/v1alpha1", "Rollout", {"replicas": 2, "template": TEMPLATE}), "spec.template.spec"),
+    (made("batch.example.com/v1alpha1", "Job", {"tasks": [{"name": "t", "template": TEMPLATE}]}), "spec.tasks[0].template.spec"),
+    (made("rollouts.example.com/v1alpha1", "Rollout", {"replicas": 2, "template": TEMPLATE}), "spec.template.spec"),
     (
-        made("ray.io/v1", "RayCluster", {"headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": [{"template": TEMPLATE}]}),
+        made("ray.example.com/v1", "RayCluster", {"headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": [{"template": TEMPLATE}]}),
         "spec.headGroupSpec.template.spec",
     ),
-    (made("serving.knative.dev/v1", "Service", {"template": TEMPLATE}), "spec.template.spec"),
+    (made("serving.example.com/v1", "Service", {"template": TEMPLATE}), "spec.template.spec"),
     (made("argoproj.io/v1alpha1", "Workflow", {"templates": [{"name": "m", "container": {"image": "x"}}]}), "spec.templates[0]"),
     (made("tekton.dev/v1", "Task", {"steps": [{"image": "x"}]}), "spec"),
     (made("apps.openshift.io/v1", "DeploymentConfig", {"template": {"spec": {"initContainers": CONTAINERS}}}), "spec.template.spec"),
@@ -59,7 +59,7 @@ KINDS: list[tuple[Object, str]] = [
 ]
 #: Objects without.
 NONE: list[Object] = [
-    made("argoproj.io/v1alpha1", "Rollout", {"workloadRef": {"kind": "Deployment", "name": "web"}}),
+    made("rollouts.example.com/v1alpha1", "Rollout", {"workloadRef": {"kind": "Deployment", "name": "web"}}),
     made("kyverno.io/v1", "ClusterPolicy", {"rules": [{"validate": {"pattern": {"spec": {"containers": [{"name": "*"}]}}}}]}),
     made("monitoring.coreos.com/v1", "ServiceMonitor", {"selector": {}}),
     made("x.y.z/v1", "Thing", {"containers": 3, "steps": [], "container": "x", "initContainers": ["a"]}),
@@ -94,11 +94,11 @@ def test_lists_are_unfolded() -> None:
     without = [{key: value for key, value in item.items() if key not in ("kind", "apiVersion")} for item in items]
     refs = [("JobSet ns1/a", KINDS[0][1]), ("JobSet ns1/b", KINDS[0][1])]
     assert found({"apiVersion": "v1", "kind": "List", "items": items}) == refs
-    assert found({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSetList", "items": without}) == refs
+    assert found({"apiVersion": "jobset.example.com/v1alpha2", "kind": "JobSetList", "items": without}) == refs
 
 
 def test_what_an_api_server_has_stored_has_pods_of_its_own() -> None:
-    stored = made("argoproj.io/v1alpha1", "Rollout", {"template": TEMPLATE}, uid="u1")
+    stored = made("rollouts.example.com/v1alpha1", "Rollout", {"template": TEMPLATE}, uid="u1")
     assert found(stored, manifests=False) == []
     assert found(stored) == [("Rollout ns1/a", "spec.template.spec")]
     assert found(KINDS[0][0], manifests=False) != []
@@ -106,11 +106,13 @@ def test_what_an_api_server_has_stored_has_pods_of_its_own() -> None:
 
 def test_every_template_of_an_object_is_counted_once() -> None:
     two = made(
-        "kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": {"Master": {"template": TEMPLATE}, "Worker": {"template": TEMPLATE}}}
+        "kubeflow.example.com/v1",
+        "PyTorchJob",
+        {"pytorchReplicaSpecs": {"Master": {"template": TEMPLATE}, "Worker": {"template": TEMPLATE}}},
     )
     (finding,) = [f for f in audit(from_objects([node("n1"), two], manifests=True), AuditOptions()).findings if f.code == "KS809"]
     assert finding.message == (
-        "2 pod templates in the unsupported kind PyTorchJob (kubeflow.org/v1): "
+        "2 pod templates in the unsupported kind PyTorchJob (kubeflow.example.com/v1): "
         "spec.pytorchReplicaSpecs.Master.template.spec, spec.pytorchReplicaSpecs.Worker.template.spec"
     )
 

@@ -151,6 +151,6 @@ class Stage:
 
 def _ungated(manifest: Object) -> Object:
     found = copy.deepcopy(manifest)
-    spec = found["spec"] if found["kind"] == "Pod" else found["spec"]["template"]["spec"]
+    spec = found["spec"] if found["kind"] == "Pod" else found["spec"].get("template", {}).get("spec", {})
     spec.pop("schedulingGates", None)
     return found

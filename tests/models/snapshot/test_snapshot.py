@@ -356,7 +356,7 @@ def test_pods_on_unknown_nodes_give_one_warning() -> None:
 
 
 def test_large_yaml_gives_a_hint(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubestow.models.snapshot.snapshot._LARGE_YAML_BYTES", 10)
+    monkeypatch.setattr("kubestow.models.snapshot.texts.bundles._LARGE_YAML_BYTES", 10)
     (warning,) = load([file(b"kind: ConfigMap\nmetadata: {name: a}\n", "big.yaml")]).warnings
     assert "JSON" in warning
     assert load([file(pod("a"))]).warnings == []

@@ -25,6 +25,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from kubestow import cli
+from kubestow.models.custom_workloads import table
 from kubestow.models.documents import (
     answers,
     batch,
@@ -106,7 +107,7 @@ def test_every_struct_of_a_document_has_its_place() -> None:
         kind.__name__
         for module in (
             answers, audit, audit_selection, batch, catalogue, check, descheduler, doctor, fit, journal, karpenter, placement, policy,
-            rebalance_plan, sizing, survival, upgrade,
+            rebalance_plan, sizing, survival, table, upgrade,
         )
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and not kind.__name__.startswith("_") and kind is not placement.Doc
@@ -160,6 +161,7 @@ WRITTEN: Final[dict[str, tuple[str, list[str]]]] = {
     "audit-baseline-v1alpha1.json": ("AuditBaseline", []),
     "batch-plan-v1alpha1.json": ("BatchPlan", ["snapshots"]),
     "catalogue-v1alpha1.json": ("Catalogue", ["shapes"]),
+    "workload-kinds-v1alpha1.json": ("WorkloadKinds", ["workloadKinds"]),
 }
 
 
