@@ -237,7 +237,7 @@ class _RolloutReplay:
 
     def worst_end(self, end: WorstEnd, found: Rollout) -> None:
         """Check a worst end: replay its waves from the start, and count the pods of its end."""
-        replay = replace(self, faults=[], placed={}, waiting=[], granted={})
+        replay = replace(self, faults=[], placed={}, waiting=[], held={})
         new = next(iter(self.new.values()), None)
         if not found.complete or self.pace.recreate or new is None or (end.skew is None) != (not end.waves):
             self.fault(f"{end.constraint}: a worst end without waves, or of a rollout that has none")

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
-from kubestow.checker.rules import matching, spread
+from kubestow.checker.reading import matching
+from kubestow.checker.rules.pod_topology_spread import state as spread
 from kubestow.models.documents.placement import WorstEnd
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot

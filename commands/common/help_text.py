@@ -40,8 +40,7 @@ class GroupedCommand(click.Command):
             example = examples.example(error.param.opts[0], words) if error.param is not None and not ctx.resilient_parsing else ""
             raise click.UsageError(error.format_message() + example, ctx) if example else error from None
         except click.BadOptionUsage as error:
-            error.message += examples.example(error.option_name, words)
-            raise
+            raise click.BadOptionUsage(error.option_name, error.message + examples.example(error.option_name, words), ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. Refuse if an output file is also an input file."""

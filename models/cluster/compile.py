@@ -47,8 +47,9 @@ def compile_cluster(
     """
     trees, nodes = _trees(snapshot, policy), NodeColumns(snapshot.nodes)
     devices = _devices(snapshot, scope, nodes, running or {})
-    more = {"running": running or {}, "trees": trees.values(), "devices": devices, "hard_spread": hard_spread}
-    reader = TemplateReader(snapshot, scope, policy, daemon_namespaces=daemon_namespaces, **more)
+    reader = TemplateReader(
+        snapshot, scope, policy, daemon_namespaces, running or {}, trees=trees.values(), devices=devices, hard_spread=hard_spread
+    )
     node_index = {name: n for n, name in enumerate(nodes.names)}
     fixed, pending, profiles = _templates(reader, scope, node_index, devices)
     resources, allocatable, slots = _allocatable(nodes, snapshot, devices, [*fixed, *pending])

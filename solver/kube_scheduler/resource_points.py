@@ -130,7 +130,8 @@ class BalancePoints:
         without = _balance(np.where(capacity > 0, self.use.used, 0), capacity)
         half = MAX_POINTS // 2
         change = half + with_pod - without
-        return half + np.sign(change) * (np.abs(change) // 2)
+        points: Ints = half + np.sign(change) * (np.abs(change) // 2)
+        return points
 
 
 def _balance(used: Ints, capacity: Ints) -> Ints:

@@ -271,13 +271,11 @@ def _document(queue: SchedulerQueue, outcome: Outcome) -> doc.Placement:
     bounds = cluster.per_priority(cluster.count)
     answer = PlacedAnswer(counts, sequence, bounds, ENGINE)
     result = document(cluster, options, answer)
-    keys = {pod_key(snapshot.pods[i]): i for i in scope.pending}
+    messages = {pod_key(snapshot.pods[i]): text for i, text in outcome.messages.items()}
+    preemptions = {pod_key(snapshot.pods[i]): candidate for i, candidate in outcome.preemptions.items()}
     for entry in result.unplaced:
-        i = keys.get(entry.pod)
-        if i is not None and i in outcome.messages:
-            entry.schedulerMessage = outcome.messages[i]
-            candidate = outcome.preemptions.get(i)
-            if candidate is not None:
-                victims = [pod_key(snapshot.pods[j]) for j in candidate.victims]
-                entry.preemption = doc.Preemption(cluster.nodes.names[candidate.node], victims)
+        entry.schedulerMessage = messages.get(entry.pod)
+        if (candidate := preemptions.get(entry.pod)) is not None:
+            victims = [pod_key(snapshot.pods[j]) for j in candidate.victims]
+            entry.preemption = doc.Preemption(cluster.nodes.names[candidate.node], victims)
     return result

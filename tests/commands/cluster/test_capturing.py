@@ -203,8 +203,8 @@ def test_the_plugin_explains_a_pod_in_the_namespace_of_the_context() -> None:
         found = run("explain", *words, "-q", name=PLUGIN)
         assert (found.exit_code, [each["pod"] for each in json.loads(found.stdout)["pods"]]) == (0, [f"shop/{name}"]), found.stderr
     missing = run("explain", f"pod/{name}", "-n", "till", "-q", name=PLUGIN)
-    words = f"kubestow: pod/{name}: no such pod in namespace till of the snapshot; there is one in shop (-n shop)\n"
-    assert (missing.exit_code, missing.stderr.splitlines(keepends=True)[-1]) == (1, words)
+    line = f"kubestow: pod/{name}: no such pod in namespace till of the snapshot; there is one in shop (-n shop)\n"
+    assert (missing.exit_code, missing.stderr.splitlines(keepends=True)[-1]) == (1, line)
     serve(Server(faults={"api-resources": {"stdout": "", "stderr": "error: no route\n", "exit": 1}}))
     assert run("explain", f"pod/{name}", name=PLUGIN).stderr == "kubestow: kubectl api-resources: no route\n"
 
