@@ -103,7 +103,7 @@ class DriftWatch:
         if self._harmless != frozenset(found):
             self._harmless = frozenset(found)
             seen = self._with_pods_in_flight(opened(now, self._before, done.closed), live, done, remainder)
-            verdict = self._judged(seen, remainder, found, live)
+            verdict = self._judged(seen, remainder, found)
             if verdict is not None:
                 self._harmless = None
                 return verdict
@@ -111,7 +111,7 @@ class DriftWatch:
         self._told.update(new)
         return DriftVerdict(harmless=found, new=new)
 
-    def _judged(self, now: Snapshot, remainder: Document, found: list[Drift], live: dict[str, objects.Pod]) -> DriftVerdict | None:
+    def _judged(self, now: Snapshot, remainder: Document, found: list[Drift]) -> DriftVerdict | None:
         """Return the verdict if the checker rejects something, else None.
 
         Budgets that were not changed and allow too little only for a later wave do not count, because they may allow more by then.
@@ -123,7 +123,7 @@ class DriftWatch:
             rejected = [each for each in rejected if not each.budget or each in coming]
         if not rejected:
             return None
-        faults = [_with_drift(each, found, live) for each in rejected]
+        faults = [_with_drift(each, found) for each in rejected]
         return DriftVerdict(faults=faults, passing=all(each.budget for each in rejected) and not _tightened(found))
 
     # --- pods of coming steps -----------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ def _tightened(found: list[Drift]) -> bool:
     return any(drift.kind == "PodDisruptionBudget" and drift.what != "disruptions" for drift in found)
 
 
-def _with_drift(rejection: Rejection, found: list[Drift], live: dict[str, objects.Pod]) -> str:
+def _with_drift(rejection: Rejection, found: list[Drift]) -> str:
     """Return a rejection with the related drift: of its pod or node, otherwise a summary of all drift."""
     near = [drift for drift in found if rejection.node and drift.node == rejection.node]
     near += [drift for drift in found if drift.kind == "Pod" and drift.name == rejection.pod and drift not in near]

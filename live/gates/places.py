@@ -10,7 +10,7 @@ from kubestow.live.api.answers import Api, Object, ServerAnswer
 from kubestow.live.apply.journal import Journal
 from kubestow.live.gates.fitting import Release
 from kubestow.live.gates.gated_pods import as_read, controller_uid, is_held, is_living, key_of, letting_go, node_of, path_of
-from kubestow.live.gates.replica_groups import ReplicaGroup, ReplicaReader, replica_groups
+from kubestow.live.gates.replica_groups import ReplicaReader, replica_groups
 from kubestow.models.execution.template_nodes import TemplateNodes
 
 #: Statuses of a retry whose first attempt was executed.
@@ -77,7 +77,7 @@ class GatePlaces:
             for replicas in replica_groups(self.cluster, template):
                 for pod in replicas.pods:
                     if not is_held(pod) and node_of(pod) and pod["metadata"]["uid"] not in self._slots:
-                        await self._adopt(template, replicas, pod)
+                        await self._adopt(template, pod)
         for uid, (place, _) in list(self._slots.items()):
             found = self.cluster.pod(uid)
             if place.step and uid not in self._done and found is not None and found["spec"].get("nodeName") == place.node:
@@ -144,7 +144,7 @@ class GatePlaces:
             found = self.cluster.named("Pod", name, namespace)
         return found is not None and is_living(found)
 
-    async def _adopt(self, template: TemplateNodes, replicas: ReplicaGroup, pod: Object) -> None:
+    async def _adopt(self, template: TemplateNodes, pod: Object) -> None:
         slot = self._free(template, node_of(pod), pod, 0)
         if slot is not None:
             self._take(slot, pod["metadata"]["uid"])

@@ -176,7 +176,7 @@ def _stuck(pool: UpgradePool, walk: Walk, n: int) -> Blocker | None:
         if not mask.any():
             reason = _reason(pool, state, g, n)
             break
-        walk.take(Step(g, n, walk.best(g, n, mask)), steps)
+        walk.take(Step(g, n, walk.best(n, mask)), steps)
     state.undo_all(steps, 0)
     state.present = before
     return reason

@@ -154,7 +154,7 @@ class Walk:
             mask = self.state.places(g, n)
             if not mask.any():
                 break
-            self.take(Step(g, n, self.best(g, n, mask)), steps)
+            self.take(Step(g, n, self.best(n, mask)), steps)
         else:
             return True
         self.state.undo_all(steps, before)
@@ -173,7 +173,7 @@ class Walk:
         here = np.flatnonzero((counts > 0) & self.pool.problem.movable).tolist()
         return [g for g in sorted(here, key=lambda g: (-self._share[g], g)) for _ in range(int(counts[g]))]
 
-    def best(self, g: int, a: int, mask: Bools) -> int:
+    def best(self, a: int, mask: Bools) -> int:
         """Return the best eligible node: the replacement of the pod's own, or the tightest of the preferred nodes."""
         own = self.pool.new.get(a, -1)
         if own >= 0 and mask[own]:
