@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from kubestow.models.documents.fit import Keep
 from kubestow.models.documents.placement import Cause
 from kubestow.models.kube.objects import pod_key
+from kubestow.solver.bind_order.dealing import deal
 from kubestow.solver.capacity.fit.question import FitInstance, FitQuestion
 from kubestow.solver.capacity.fit.reserved_room import ZoneRoom, zone_cause
 from kubestow.solver.capacity.fit.units import UnitsFound
@@ -63,10 +62,7 @@ def _of_zones(outcome: UnitsFound, room: ZoneRoom, keep: Keep) -> Cause | None:
     """Return the zones' reserved room as the cause, if scheduling rules alone would admit one more unit."""
     assert outcome.instance is not None
     cluster = outcome.instance.cluster
-    counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
-    for g, n, k in outcome.sequence:
-        counts[g, n] += k
-    facts = zone_cause(cluster, room, counts, keep.percent)
+    facts = zone_cause(cluster, room, outcome.counts(cluster), keep.percent)
     single_reason = cluster.n_classes == 1 and room.max_pods(cluster.demand[0]) <= outcome.units
     return Cause(pods=[], facts=facts, minimal=single_reason, proved=outcome.units == outcome.bound) if facts else None
 
@@ -76,10 +72,4 @@ def nodes_of(outcome: UnitsFound) -> list[tuple[str, str]]:
     if outcome.instance is None:
         return []
     cluster = outcome.instance.cluster
-    dealt = [0] * cluster.n_classes
-    pods = []
-    for g, n, k in outcome.sequence:
-        chosen = cluster.classes[g].pods[dealt[g] : dealt[g] + k]
-        pods += [(pod_key(cluster.snapshot.pods[i]), cluster.nodes.names[n]) for i in chosen]
-        dealt[g] += k
-    return pods
+    return [(pod_key(cluster.snapshot.pods[i]), node) for i, node in deal(cluster, outcome.sequence)]

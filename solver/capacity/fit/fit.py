@@ -6,8 +6,6 @@ import time
 from dataclasses import replace
 from typing import Unpack
 
-import numpy as np
-
 from kubestow.checker.capacity.fit import check_fit
 from kubestow.checker.violation import insist
 from kubestow.models.cluster.unknown_namespaces import SENTENCE, undecided
@@ -135,10 +133,7 @@ def _placement(question: FitQuestion, outcome: UnitsFound) -> tuple[Snapshot, Pl
     """Return the snapshot with all units, and the document of their placement."""
     instance = question.at(outcome.units, kept=False)
     cluster, policy = instance.cluster, question.options.policy
-    counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
-    for g, n, k in outcome.sequence:
-        counts[g, n] += k
-    answer = PlacedAnswer(counts, list(outcome.sequence), cluster.per_priority(cluster.count), outcome.engine)
+    answer = PlacedAnswer(outcome.counts(cluster), list(outcome.sequence), cluster.per_priority(cluster.count), outcome.engine)
     options = replace(
         question.options,
         workloads=tuple(instance.expansion.workloads),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_
 from kubestow.solver.capacity.fit.question import Ceiling, FitInstance, FitQuestion
@@ -33,6 +36,13 @@ class UnitsFound:
     instance: FitInstance | None = None
     sequence: Sequence_ = field(default_factory=list)
     engine: str = "greedy"
+
+    def counts(self, cluster: Cluster) -> Ints:
+        """Return the placement as int64[G, N]."""
+        counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+        for g, n, k in self.sequence:
+            counts[g, n] += k
+        return counts
 
 
 def most_units(question: FitQuestion, ceiling: Ceiling, context: RunContext) -> UnitsFound:

@@ -24,6 +24,7 @@ from kubestow.models.edits.binding import bound_as
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.bind_order.dealing import deal
 from kubestow.solver.capacity.size.brands import Menu, menu, unlimited
 from kubestow.solver.capacity.size.cost_accounting import account, notes, replaced
 from kubestow.solver.capacity.size.misfits import misfits
@@ -271,13 +272,10 @@ def _together(trial: PurchaseTrial, context: RunContext) -> list[doc.Cause]:
     There are no remedies, because they would count nodes that nobody has bought.
     """
     cluster, options = trial.cluster, context.options
-    placed_counts, placed, causes = [0] * cluster.n_classes, list[tuple[int, str]](), list[doc.Cause]()
-    for g, n, k in trial.answer.sequence:
-        placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[placed_counts[g] : placed_counts[g] + k]]
-        placed_counts[g] += k
+    causes = list[doc.Cause]()
     before = bound_as(cluster.snapshot, [(i, "") for i in cluster.scope.pending if cluster.snapshot.pods[i].spec.nodeName])
-    together = bound_as(before, placed)
-    for entry in left_of(cluster, placed_counts)[:MAX_CAUSES]:
+    together = bound_as(before, list(deal(cluster, trial.answer.sequence)))
+    for entry in left_of(cluster, trial.answer.counts.sum(axis=1).tolist())[:MAX_CAUSES]:
         for snapshot in (before, together) if entry.unaided else (together,):
             question = PlacementQuestion(snapshot, entry.ask, entry.needed, options.exempt, options.policy)
             cause = minimal_cause(question, context.part(5.0)) or order_cause(question, context.part(5.0))
