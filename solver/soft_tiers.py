@@ -211,7 +211,8 @@ class _LaterTiersSearch:
         """Move single pods to emptier nodes, or with ``domains`` only to emptier domains, without losing preferences."""
         best = self.best
         search = best.local_search(self.objective, self.eligibility, seed=self.context.options.seed)
-        remaining, patience = self.context.deadline.remaining(), None
+        remaining = self.context.deadline.remaining()
+        patience: int | None = None
         if self.context.options.deterministic:  # by checks, because a deterministic clock stands still here
             patience = 3 * len(search.pairs) // search.block + 2
         seconds = min(max(PARAMETERS.moves_fraction * remaining, 0.01), most_seconds)

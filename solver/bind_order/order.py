@@ -12,16 +12,15 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.solver.bind_order.division import ToBind, divide, pods_by_node
 from kubestow.solver.bind_order.gang_units import Binder
 from kubestow.solver.devices.supply import supply
 from kubestow.solver.rules import having
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.runtime.graph import connected
 
 RESTARTS = 20  #: Randomised passes, for small groups.
 MAX_STATES = 20_000  #: States visited by the exhaustive search.
@@ -29,7 +28,6 @@ REPLAY_COST_FACTOR = 8  #: Cost of a state if kubelets or devices must be replay
 MAX_GANG_PODS = 8  #: All subsets of the pods of smaller gangs are tried as units.
 MAX_ORDERED_GANG_PODS = 4  #: The same if the order inside a unit matters, so that each subset is tried in every order.
 Sequence_ = list[tuple[int, int, int]]
-_ToBind = dict[int, dict[int, int]]  # class -> node -> pods still to bind
 
 
 @dataclass
@@ -58,16 +56,16 @@ def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0, known: dict[int
         known: Known orders of pods on single nodes that allocate zones or devices first come, first served. New ones are
             added.
     """
-    division = _divide(cluster, counts)
+    division = divide(cluster, counts)
     grouped = {g for group in division.groups for g in group}.union(*division.alone)
     # (-priority, 1 if the order is free, part): higher priorities first, as far as the rules permit
     pieces: list[tuple[int, int, Sequence_]] = [
-        (-int(cluster.priority[g]), 1, [(g, n, k) for n, k in _nodes(counts[g]).items()])
+        (-int(cluster.priority[g]), 1, [(g, n, k) for n, k in pods_by_node(counts[g]).items()])
         for g in np.argsort(-cluster.priority, kind="stable").tolist()
         if g not in grouped
     ]
     search = _OrderSearch(cluster, division.rules)
-    for to_bind in filter(None, ({g: _nodes(counts[g]) for g in group if counts[g].any()} for group in division.groups)):
+    for to_bind in filter(None, ({g: pods_by_node(counts[g]) for g in group if counts[g].any()} for group in division.groups)):
         ordering = _order_group(search, to_bind, seed)
         if ordering.sequence is None:
             return ordering
@@ -84,42 +82,6 @@ def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0, known: dict[int
         pieces.append((-max(int(cluster.priority[g]) for g in to_bind), 0, orders[node]))
     pieces.sort(key=lambda p: p[:2])
     return Ordering([step for _, _, part in pieces for step in part], [])
-
-
-class _Division(NamedTuple):
-    """A placement cut into parts whose orders do not matter to each other.
-
-    Attributes:
-        rules: Rules for which the order matters.
-        firsts: Those of them that give zones or devices first come, first served, and concern a placed pod.
-        groups: Groups of classes whose order matters to each other.
-        alone: Pods of further classes, node by node.
-    """
-
-    rules: list[Rule]
-    firsts: list[Rule]
-    groups: list[list[int]]
-    alone: list[_ToBind]
-
-
-def _divide(cluster: Cluster, counts: Ints) -> _Division:
-    """Divide a placement int64[G, N]."""
-    rules = having(cluster, lambda kind: not (kind.any_order or kind.first_come))
-    groups = _groups(rules)
-    placed = [g for g in range(cluster.n_classes) if counts[g].any()]
-    firsts = [rule for rule in having(cluster, lambda kind: kind.first_come) if any(rule.concerned(g) for g in placed)]
-    aligned = [g for g in placed if any(rule.concerned(g) for rule in firsts)]
-    if not aligned:
-        return _Division(rules, firsts, groups, [])
-    rules += firsts
-    if {g for group in groups for g in group}.isdisjoint(aligned) and not any(rule.reaches(g) for g in aligned for rule in firsts):
-        return _Division(rules, firsts, groups, _per_node(aligned, counts))  # allocations on different nodes are independent
-    return _Division(rules, firsts, _groups(rules), [])
-
-
-def _nodes(row: Ints) -> dict[int, int]:
-    """Return the pods of a class int64[N] by node."""
-    return {int(n): int(row[n]) for n in np.flatnonzero(row)}
 
 
 def node_orders(cluster: Cluster, sequence: Iterable[tuple[int, int, int]]) -> dict[int, Sequence_]:
@@ -162,7 +124,7 @@ def _pods(sequence: Iterable[tuple[int, int, int]]) -> Counter[int]:
     return found
 
 
-def order_from(cluster: Cluster, rules: Sequence[Rule], to_bind: _ToBind) -> Sequence_ | None:
+def order_from(cluster: Cluster, rules: Sequence[Rule], to_bind: ToBind) -> Sequence_ | None:
     """Return a bind order of pods, from the current state of ``rules``, which is restored. None if none was found.
 
     Args:
@@ -176,22 +138,7 @@ def order_from(cluster: Cluster, rules: Sequence[Rule], to_bind: _ToBind) -> Seq
     return None
 
 
-def _per_node(aligned: Sequence[int], counts: Ints) -> list[_ToBind]:
-    """Return the pods of the aligned classes, node by node."""
-    by_node: dict[int, _ToBind] = {}
-    for g in aligned:
-        for n in np.flatnonzero(counts[g]).tolist():
-            by_node.setdefault(n, {})[g] = {n: int(counts[g, n])}
-    return [to_bind for _, to_bind in sorted(by_node.items())]
-
-
-def _groups(rules: Sequence[Rule]) -> list[list[int]]:
-    """Return the groups of classes whose order matters to each other."""
-    links = [link for rule in rules for link in rule.order_links() if link]
-    return connected(links, {g for link in links for g in link})
-
-
-def _order_node(search: _OrderSearch, to_bind: _ToBind, seed: int) -> Ordering:
+def _order_node(search: _OrderSearch, to_bind: ToBind, seed: int) -> Ordering:
     """Order the pods of one node: a guided pass, then a search with planned devices, or the general search without devices."""
     node = next(n for nodes in to_bind.values() for n in nodes)
     planners = [rule for rule in search.firsts if rule.supplied and any(rule.concerned(g) for g in to_bind)]
@@ -207,7 +154,7 @@ def _order_node(search: _OrderSearch, to_bind: _ToBind, seed: int) -> Ordering:
     return Ordering([(g, node, 1) for g in order], [])
 
 
-def _order_group(search: _OrderSearch, to_bind: _ToBind, seed: int) -> Ordering:
+def _order_group(search: _OrderSearch, to_bind: ToBind, seed: int) -> Ordering:
     rng = random.Random(seed)
     sizes = sum(len(nodes) for nodes in to_bind.values())
     levels = search.levels(sorted(to_bind))
@@ -259,7 +206,7 @@ class _OrderSearch:
         return nodes[ok]
 
     def attempt(
-        self, to_bind: _ToBind, rng: random.Random | None, units: Sequence[Sequence[int]] = (), *, late: bool = False
+        self, to_bind: ToBind, rng: random.Random | None, units: Sequence[Sequence[int]] = (), *, late: bool = False
     ) -> Sequence_ | None:
         """Return the sequence of one pass: openers first, then class by class as far as each goes, until nothing moves.
 
@@ -285,7 +232,7 @@ class _OrderSearch:
         self.binder.take_back(sequence)
         return sequence if done else None
 
-    def _bind_class(self, g: int, to_bind: _ToBind, sequence: Sequence_, rng: random.Random | None) -> bool:
+    def _bind_class(self, g: int, to_bind: ToBind, sequence: Sequence_, rng: random.Random | None) -> bool:
         """Bind pods of a class while any is accepted, with ``rng`` sometimes fewer. Return whether any was bound."""
         moved = False
         while to_bind[g]:
@@ -306,7 +253,7 @@ class _OrderSearch:
                 break
         return moved
 
-    def _bind_units(self, waiting: list[Sequence[int]], to_bind: _ToBind, sequence: Sequence_, *, split: bool = False) -> bool:
+    def _bind_units(self, waiting: list[Sequence[int]], to_bind: ToBind, sequence: Sequence_, *, split: bool = False) -> bool:
         """Bind the remaining pods of each accepted unit, or with ``split`` its first accepted part. Return whether any pod
         was bound."""
         moved = False
@@ -323,14 +270,14 @@ class _OrderSearch:
                     del to_bind[g][n]
         return moved
 
-    def _take(self, to_bind: _ToBind, sequence: Sequence_, g: int, n: int, k: int) -> None:
+    def _take(self, to_bind: ToBind, sequence: Sequence_, g: int, n: int, k: int) -> None:
         self.binder.put(g, n, k)
         sequence.append((g, n, k))
         to_bind[g][n] -= k
         if not to_bind[g][n]:
             del to_bind[g][n]
 
-    def exhaustive(self, to_bind: _ToBind, states: int) -> tuple[Sequence_ | None, bool]:
+    def exhaustive(self, to_bind: ToBind, states: int) -> tuple[Sequence_ | None, bool]:
         """Search depth-first over single pods, then units of pods of one gang, with a memory of dead states.
 
         Args:
@@ -374,7 +321,7 @@ class _OrderSearch:
                 remaining[i] += 1
                 self.binder.put(*cells[i], -1)
 
-    def _small_gangs(self, to_bind: _ToBind) -> bool:
+    def _small_gangs(self, to_bind: ToBind) -> bool:
         """Return True if all ways to bind the gangs are tried, because they are small enough."""
         united, sizes = self.binder.united(to_bind), Counter[int]()
         for g, nodes in to_bind.items():

@@ -53,7 +53,7 @@ def rank(cluster: Cluster, counts: Ints) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Guide:
-    """What a construction prefers among the nodes that accept a pod.
+    """Preferences of a construction among the nodes that accept a pod.
 
     Attributes:
         even: Fill nodes evenly (spread) instead of the tightest first.

@@ -92,7 +92,8 @@ class EjectionRepair:
 
         Placements compare by pods placed, higher priorities first. The active rules are left in the state of the result."""
         state = self.state
-        best, goal, enough = self._pending(state.unplaced), self._pending(self.hopeless), None
+        best, goal = self._pending(state.unplaced), self._pending(self.hopeless)
+        enough: tuple[int, ...] | None = None
         if bounds is not None:
             wanted = self.cluster.per_priority(self.cluster.count)
             enough = tuple(wanted[p] - bounds[p] for p in sorted(bounds, reverse=True))

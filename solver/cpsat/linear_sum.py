@@ -9,7 +9,7 @@ from kubestow.solver.ortools import cp_model
 
 #: Sums of integer products stay below this, so that sums over a few of them cannot overflow 64 bits.
 MAX_SUM = 2**60
-MAX_MODEL_SUM = MAX_SUM // 4  #: Rows and objectives of a model stay below this, because CP-SAT adds some of them.
+MAX_MODEL_SUM = MAX_SUM // 4  #: Rows and objectives of a model stay below this, so that CP-SAT can sum them safely.
 
 
 class Encodes(Protocol):

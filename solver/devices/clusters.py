@@ -12,7 +12,6 @@ from math import lcm
 
 from kubestow.models.devices.demand import DemandedClaim, DemandedRequest
 from kubestow.solver.devices.device_groups import DeviceGroups, wish
-from kubestow.solver.runtime.graph import connected
 
 Claims = tuple[DemandedClaim, ...]
 Amounts = tuple[tuple[str, int], ...]
@@ -93,7 +92,7 @@ class DeviceClusters:
         values = self._values({constraint.attribute for claims in requests for claim in claims for constraint in claim.constraints})
         telling = {key: members for key, members in values.items() if len(members) < len(self.groups) or key[0] == "counter"}
         static = self._static()
-        linked = connected(telling.values(), range(len(self.groups)))
+        linked = _linked(len(self.groups), telling.values())
         self.members = [sorted(members, key=lambda g: (repr(static[g]), g)) for members in linked]
         self.cluster_of = {g: c for c, members in enumerate(self.members) for g in members}
         self.place_of = {g: i for members in self.members for i, g in enumerate(members)}
@@ -116,7 +115,7 @@ class DeviceClusters:
         return values
 
     def _static(self) -> list[tuple[object, ...]]:
-        """Return what distinguishes each group by itself: the requests that it serves, its capacity and its devices."""
+        """Return the traits of each group apart from links: the requests that it serves, its capacity and its devices."""
         options = [option for each in self.options.values() for claim in each for alternatives in claim for option in alternatives]
         served = [dict(option.groups) for option in options]
         every = any(option.request.count is None for option in options)
@@ -130,10 +129,29 @@ class DeviceClusters:
     ) -> tuple[object, ...]:
         """Return the structure of a cluster, and append its counters to ``owned``."""
         numbers: dict[tuple[object, ...], int] = {}
-        shape, owned = [], dict[int, int]()
+        shape: list[object] = []
+        owned: dict[int, int] = {}
         for g in members:
             uses = tuple((owned.setdefault(counter, len(owned)), amount) for counter, amount in self.uses[g])
             same = tuple((key[0], numbers.setdefault(key, len(numbers))) for key, having in attributes.items() if g in having)
             shape.append((static[g], uses, same))
         self.owned.append(list(owned))
         return tuple(shape)
+
+
+def _linked(size: int, links: Iterable[Sequence[int]]) -> list[list[int]]:
+    """Return the connected groups of 0 to ``size`` - 1, each ascending, in the order of their first members."""
+    leader = list(range(size))
+
+    def root(g: int) -> int:
+        while leader[g] != g:
+            g = leader[g]
+        return g
+
+    for link in links:
+        for g in link[1:]:
+            leader[root(g)] = root(link[0])
+    found: dict[int, list[int]] = {}
+    for g in range(size):
+        found.setdefault(root(g), []).append(g)
+    return list(found.values())

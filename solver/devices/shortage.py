@@ -110,7 +110,8 @@ def why_not(state: DeviceState, claims: Sequence[DemandedClaim], n: int) -> tupl
 
 def _unserved(state: DeviceState, claim: DemandedClaim, alternatives: Sequence[DemandedRequest], n: int) -> tuple[str, str] | None:
     """Return the first alternative of a request and why it is not served on node n. None if one of them is."""
-    broken, best = state.inventory.broken(state.inventory.site(n)), None
+    broken = state.inventory.broken(state.inventory.site(n))
+    best: tuple[str, str] | None = None
     for request in alternatives:
         try:
             counts = available(state, claim, request, n)

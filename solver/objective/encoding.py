@@ -56,7 +56,7 @@ def encode(
 
 @dataclass(frozen=True)
 class _CutStar:
-    """A class set that several others attract, with what bounds their points together.
+    """A set of classes and the sets that it attracts, whose points are bounded together.
 
     Attributes:
         centre: The classes in the middle.

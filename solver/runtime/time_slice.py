@@ -16,7 +16,7 @@ class TimeSlice:
         deadline: Remaining time of the run.
         stop: Event that ends the run.
         end: The slice is over when no more than these seconds of the run remain.
-        charge: Deterministic seconds that each check charges. They stand for the work until the next check.
+        charge: Deterministic seconds that each check charges. They represent the work until the next check.
         patience: Checks after the last improvement at which the slice is over. None: it lasts until its end.
     """
 

@@ -18,8 +18,7 @@ from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.sparse_placement import SparsePlacement
-from kubestow.solver.search.annealing import START_TEMPERATURE, WARM_TEMPERATURE, anneal
-from kubestow.solver.search.clock import SearchClock
+from kubestow.solver.search.annealing import START_TEMPERATURE, WARM_TEMPERATURE, SearchClock, anneal
 from kubestow.solver.search.displacement import Displacement
 from kubestow.solver.search.local_search import LocalSearch
 from kubestow.solver.search.outcome import SoftOutcome

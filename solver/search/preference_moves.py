@@ -7,14 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kubestow.solver.cpsat.run import CpSat
-from kubestow.solver.search.annealing import MAX_SWEEPS, START_TEMPERATURE, WARM_TEMPERATURE, anneal
-from kubestow.solver.search.clock import SearchClock
-from kubestow.solver.search.exchange import Peer
+from kubestow.solver.search.annealing import MAX_SWEEPS, START_TEMPERATURE, WARM_TEMPERATURE, SearchClock, anneal
 from kubestow.solver.search.groups import ClassGroups
 from kubestow.solver.search.lns import Lns
 from kubestow.solver.search.local_search import LocalSearch
 from kubestow.solver.search.outcome import SoftOutcome
 from kubestow.solver.search.parameters import PreferenceSearchParameters
+from kubestow.solver.search.second_search import Peer
 from kubestow.solver.search.turns import GROUPS
 
 #: A move: gets the seconds when it should end and when it must, and returns False if nothing is left to do.

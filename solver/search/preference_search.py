@@ -23,16 +23,14 @@ from kubestow.solver.objective.tie_break import Strategy
 from kubestow.solver.rules.eligibility import fits
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.search.annealing import MAX_SWEEPS, START_TEMPERATURE, WARM_TEMPERATURE, anneal, charged
-from kubestow.solver.search.clock import SearchClock
+from kubestow.solver.search.annealing import MAX_SWEEPS, START_TEMPERATURE, WARM_TEMPERATURE, SearchClock, anneal, charged
 from kubestow.solver.search.exact import SoftModel
-from kubestow.solver.search.exchange import GroupFound, Peer, PlacementFound
 from kubestow.solver.search.groups import ClassGroups
 from kubestow.solver.search.local_search import LocalSearch
 from kubestow.solver.search.outcome import MAX_SOFT_MODEL_VARIABLES, SoftOutcome, StartPlacement
 from kubestow.solver.search.parameters import PARAMETERS
 from kubestow.solver.search.preference_moves import PreferenceMoves
-from kubestow.solver.search.second_search import SECOND_LIMITS, FirstSearch, SecondSearch
+from kubestow.solver.search.second_search import SECOND_LIMITS, FirstSearch, GroupFound, Peer, PlacementFound, SecondSearch
 from kubestow.solver.search.turns import GROUPS, TURN_SECONDS, TurnScheduler, turn_seconds
 
 

@@ -9,13 +9,15 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.solver.bind_order.order import Sequence_
+from kubestow.solver.bounds.component import ClassComponent
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.executors.cores import cores
 from kubestow.solver.executors.second_process import Channel, SecondProcess
 from kubestow.solver.runtime.options import Options
-from kubestow.solver.search.exchange import GroupFound, PlacementFound
 from kubestow.solver.search.outcome import LARGE_INSTANCE_PODS, SoftOutcome, StartPlacement
 
 
@@ -42,7 +44,7 @@ SECOND_LIMITS = SecondSearchParameters()
 
 
 class SecondSearch:
-    """The second process of a search, started when cores allow: a :class:`kubestow.solver.search.exchange.Peer`."""
+    """The second process of a search, started when cores allow: a :class:`kubestow.solver.search.second_search.Peer`."""
 
     def __init__(self, work: Callable[..., None], cluster: Cluster, eligibility: Ints, cpsat: CpSat) -> None:
         self._work, self._cluster, self._limits, self._cpsat = work, cluster, eligibility, cpsat
@@ -101,7 +103,7 @@ class SecondSearch:
 
 
 class FirstSearch:
-    """The search in the process that started this one: a :class:`kubestow.solver.search.exchange.Peer`."""
+    """The search in the process that started this one: a :class:`kubestow.solver.search.second_search.Peer`."""
 
     bounds = False
 
@@ -122,3 +124,59 @@ class FirstSearch:
     def close(self) -> bool:
         """Do nothing. Return False."""
         return False
+
+
+@dataclass(frozen=True)
+class PlacementFound:
+    """A placement, as its bind order, with its points."""
+
+    sequence: Sequence_
+    value: int
+
+
+@dataclass(frozen=True)
+class GroupFound:
+    """Results for a group, by its index. The other fields are those of :class:`ClassComponent`."""
+
+    index: int
+    bound: int
+    counts: Ints | None
+    value: int | None
+    unverified: bool
+    proved: bool
+
+    @classmethod
+    def of(cls, index: int, component: ClassComponent) -> GroupFound:
+        """Return the current results for a group."""
+        return cls(index, component.bound, component.counts, component.value, component.unverified, component.proved)
+
+    def note(self, component: ClassComponent) -> bool:
+        """Merge these results into ``component`` where they are better. Return whether the group's own placement changed."""
+        component.bound = min(component.bound, self.bound)
+        component.proved |= self.proved
+        if self.value is None or not (
+            component.value is None or self.value > component.value or (component.unverified and not self.unverified)
+        ):
+            return False
+        component.counts, component.value, component.unverified = self.counts, self.value, self.unverified
+        return True
+
+
+class Peer(Protocol):
+    """The search in the other process."""
+
+    @property
+    def bounds(self) -> bool:
+        """True if this search leaves groups to the peer."""
+
+    def begin(self, best: SoftOutcome) -> None:
+        """Start the peer from a placement, if it is time."""
+
+    def send(self, message: PlacementFound | GroupFound) -> None:
+        """Send a message."""
+
+    def received(self) -> list[PlacementFound | GroupFound]:
+        """Return the messages that arrived since the last call."""
+
+    def close(self) -> bool:
+        """End the peer. Return whether it had failed."""

@@ -25,8 +25,7 @@ from kubestow.solver.rebalance.tiers.improvement import ImprovementTier
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.rebalance.waves.wave_limit import within_waves
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.search.annealing import MAX_SWEEPS, WARM_TEMPERATURE, anneal
-from kubestow.solver.search.clock import SearchClock
+from kubestow.solver.search.annealing import MAX_SWEEPS, WARM_TEMPERATURE, SearchClock, anneal
 from kubestow.solver.search.turns import GROUPS, TurnScheduler, turn_seconds
 
 

@@ -17,7 +17,7 @@ from kubestow.solver.objective.shapes import AssignedZones
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.search.clock import SearchClock
+from kubestow.solver.search.annealing import SearchClock
 from kubestow.solver.search.groups import ClassGroups
 from kubestow.solver.search.local_search import LocalSearch
 from kubestow.solver.search.outcome import SoftOutcome

@@ -25,12 +25,11 @@ from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.search import preference_search, second_search
-from kubestow.solver.search.exchange import GroupFound, PlacementFound
 from kubestow.solver.search.groups import ClassGroups
 from kubestow.solver.search.outcome import SoftOutcome, StartPlacement
 from kubestow.solver.search.parameters import PreferenceSearchParameters
 from kubestow.solver.search.preference_search import PreferenceSearch
-from kubestow.solver.search.second_search import SecondSearch, SecondSearchParameters
+from kubestow.solver.search.second_search import GroupFound, PlacementFound, SecondSearch, SecondSearchParameters
 from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 
