@@ -52,7 +52,7 @@ class Judge:
         absent: Keys of bound pods that are left out of the state.
         exempt: Namespaces that are exempt from required anti-affinity.
         free: Keys of pods whose own spec.nodeName is ignored.
-        held: What pods get beyond their node when they are bound; for other pods each rule decides.
+        held: Devices and the like that pods get when they are bound; for other pods each rule decides.
         crowd: Pods of the snapshot if they are sorted already.
         policy: The policy; it determines what quotas charge.
 
@@ -140,7 +140,7 @@ class Judge:
             rule.add(reading, pod, place, placed=placed)
 
     def holdings(self, pod: objects.Pod) -> Mapping[str, object]:
-        """Return what a bound pod got beyond its node, by name of the rule."""
+        """Return the devices and the like that a bound pod got, by name of the rule."""
         found = ((rule.names[0], rule.holdings(pod)) for rule in self.rules)
         return {name: held for name, held in found if held is not None}
 

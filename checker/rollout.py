@@ -80,7 +80,7 @@ class _RolloutReplay:
         alive: Keys of the remaining old pods.
         placed: Nodes of placed new pods, in bind order.
         waiting: Keys of pending new pods.
-        held: What rules gave to placed new pods.
+        held: Devices and the like of placed new pods, by name of the rule.
         books: Quotas, with their use by these pods.
         attached: Attached single-node volumes.
     """

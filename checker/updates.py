@@ -68,7 +68,7 @@ class _UpdateReplay:
         where: Node of each pod of the workload; None if pending.
         bound: Keys of bound pods, in bind order.
         reached: Indices of created members.
-        held: What rules gave to bound pods.
+        held: Devices and the like of bound pods, by name of the rule.
         books: Quotas, with their use.
         attached: Attached single-node volumes.
         own: Keys of all members.

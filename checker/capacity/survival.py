@@ -17,8 +17,9 @@ from kubestow.checker.capacity import buffers, plain_replay
 from kubestow.checker.capacity.checked import CheckedDocument
 from kubestow.checker.capacity.failure_placements import PlacementFinder
 from kubestow.checker.capacity.failures import comes_back, domains, listed, nodes_of, without
-from kubestow.checker.capacity.outage import Fault, Outage, OutageRunner
+from kubestow.checker.capacity.outage import Outage, OutageRunner
 from kubestow.checker.reading import gang_roster
+from kubestow.checker.rules.base import Fault
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.headroom import Headroom
 from kubestow.models.documents.placement import Assignment

@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from kubestow.checker.plan.state import Board, PlanRunner
+from kubestow.checker.plan.state import Board
 from kubestow.checker.reading import affinity_terms, matching
 from kubestow.checker.reading.affinity_terms import RequiredTerms
+from kubestow.checker.rules.plans import PlanRunner
 from kubestow.models.kube import objects
 
 

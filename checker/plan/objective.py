@@ -14,7 +14,8 @@ from typing import Final
 from kubestow.checker.objective import preferences, tie_break
 from kubestow.checker.plan.document import PLAN, PlanEntry
 from kubestow.checker.plan.move_cost import Cost
-from kubestow.checker.plan.state import Board, PlanRunner
+from kubestow.checker.plan.state import Board
+from kubestow.checker.rules.plans import PlanRunner
 from kubestow.checker.violation import Violation, is_mirror, stays_with_node
 from kubestow.models.documents.placement import FamilyResult, TierResult
 from kubestow.models.documents.policy import Policy

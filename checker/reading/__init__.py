@@ -1,4 +1,4 @@
-"""What pods and nodes state, read from the raw objects: requests, selectors, tolerations, terms and gangs. No rule is judged here.
+"""The statements of pods and nodes, read from the raw objects: requests, selectors, tolerations, terms and gangs. No rule is judged here.
 
 Every module of the checker may import it. It imports the parts of ``models`` open to the checker.
 """

@@ -20,7 +20,7 @@ from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
 Fault = tuple[str, str]  # rule, why
-#: What bound pods got beyond their node, by pod key and name of the rule.
+#: Devices and the like that bound pods got, by pod key and name of the rule.
 Holdings = Mapping[str, Mapping[str, object]]
 Reading = TypeVar("Reading")
 
@@ -75,7 +75,7 @@ class World:
         exempt: Namespaces that are exempt from required anti-affinity.
         free: Keys of pods whose own spec.nodeName is ignored.
         policy: The policy.
-        held: What pods get when they are bound, if that is known.
+        held: Devices and the like that pods get when they are bound, if that is known.
         nodes_change: True if nodes leave and join.
         supplied: Resources that rules outside of this world supply on nodes that lack them.
         requests: Requests of pods.
@@ -155,7 +155,7 @@ class CheckedRule(Generic[Reading]):
         """Read pods that will be judged or added. All pods are announced before the first call of :meth:`read`."""
 
     def read(self, pod: objects.Pod, *, judged: bool) -> Reading | None:
-        """Return what the rule reads of a pod, the same for all its replicas.
+        """Return the reading of a pod, the same for all its replicas.
 
         None means that the rule rejects the pod on no node, and that the pod does not change the state. For a pod that
         is only added (``judged`` False), only the latter matters.
@@ -219,7 +219,7 @@ class CheckedRule(Generic[Reading]):
         return None
 
     def holdings(self, pod: objects.Pod) -> object:
-        """Return what a bound pod got beyond its node, or None."""
+        """Return the devices and the like that a bound pod got, or None."""
         return None
 
     def entry_faults(self, pod: objects.Pod, claimed: NamedDevices, *, later: bool) -> Iterable[Fault]:

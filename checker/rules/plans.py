@@ -142,7 +142,7 @@ class WaveFace(Generic[Reading]):
         self.face, self.wave = face, wave
 
     def reading(self, change: PodChange) -> Reading | None:
-        """Return what the rule reads of a moving pod, or None."""
+        """Return the reading of a moving pod, or None."""
         return change.runner.readings.get(self.face)
 
     def rest(self) -> Iterator[Worse]:

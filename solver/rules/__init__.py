@@ -64,7 +64,7 @@ _FACES: Final = {
     get_args(base)[0]: face
     for face in (*_classes("rule"), *_classes("plans"))
     if issubclass(face, PlanFace)
-    for base in face.__orig_bases__
+    for base in vars(face).get("__orig_bases__", ())
 }
 #: The plan face of each rule: the one whose type argument is the rule. A rule without one gets the safe defaults.
 PLAN_FACES: Final[dict[type[Rule], type[PlanFace[Any]]]] = {kind: _FACES[kind] for kind in ALL if kind in _FACES}

@@ -15,6 +15,7 @@ from kubestow.checker.objective.preferences import score
 from kubestow.checker.placement import verify
 from kubestow.checker.reading import matching
 from kubestow.checker.reading.eligible_nodes import Eligible
+from kubestow.checker.reading.taints import untolerated_taint
 from kubestow.checker.rules.pod_topology_spread.state import Census, Count
 from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
 from kubestow.models.documents.policy import DEFAULT
@@ -103,7 +104,7 @@ def test_eligible_nodes_are_those_of_a_look_at_every_node(
             for name, entry in nodes.items()
             if keys <= set(entry.metadata.labels or {})
             and not (affinity and matching.node_affinity_fault(spec, entry))
-            and not (taints and taints.untolerated_taint(tolerations, (entry.spec and entry.spec.taints) or (), GATES))
+            and not (taints and untolerated_taint(tolerations, (entry.spec and entry.spec.taints) or (), GATES))
         }
 
 

@@ -20,8 +20,9 @@ from kubestow.checker.plan.document import entries, history_faults
 from kubestow.checker.plan.movable import Exclusions
 from kubestow.checker.plan.remaining_steps import refused
 from kubestow.checker.plan.replay import PlanReplay
-from kubestow.checker.plan.state import Board, PlanRunner, Presence
+from kubestow.checker.plan.state import Board
 from kubestow.checker.reading import gang_roster
+from kubestow.checker.rules.plans import PlanRunner, Presence
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.documents.upgrade import NewNode, Upgrade, UpgradeWave

@@ -12,7 +12,7 @@ from kubestow.models.kube import objects
 
 
 class InterPodAffinity(CheckedRule[AffinityMember]):
-    """The pods of each domain by the terms that select them. The reading stands for all replicas of a pod."""
+    """The pods of each domain by the terms that select them. All replicas of a pod share a reading."""
 
     names, order, mutual, for_moves, can_undo, local = ("InterPodAffinity",), 100, True, True, True, False
 

@@ -13,7 +13,7 @@ from kubestow.models.kube import objects
 
 
 class SpreadReading(NamedTuple):
-    """What the rule reads of a pod.
+    """The constraints and counts of a pod.
 
     Attributes:
         own: Its constraints.

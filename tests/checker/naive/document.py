@@ -59,7 +59,7 @@ class _State:
         return self._replay.used()
 
 
-def _units(placement: Placement, pods: dict[str, objects.Pod], nodes: frozenset[str], roster: gangs.Roster) -> Iterator[Unit]:
+def _units(placement: Placement, pods: dict[str, objects.Pod], nodes: frozenset[str], roster: gang_roster.Roster) -> Iterator[Unit]:
     """Yield the pods that are bound at a time, each pod at its first mention."""
     seen = set()
     for order in sorted({entry.order for entry in placement.assignments}):
@@ -75,13 +75,13 @@ def _units(placement: Placement, pods: dict[str, objects.Pod], nodes: frozenset[
             yield from ([each] for each in unit)
 
 
-def _is_gang(shared: list[Assignment], roster: gangs.Roster) -> bool:
+def _is_gang(shared: list[Assignment], roster: gang_roster.Roster) -> bool:
     names = {roster.gang_of.get(entry.pod) for entry in shared}
     return len(names) == 1 and None not in names
 
 
 def _faults(
-    snapshot: Snapshot, placement: Placement, refusals: dict[str, str | None], pods: dict[str, objects.Pod], roster: gangs.Roster
+    snapshot: Snapshot, placement: Placement, refusals: dict[str, str | None], pods: dict[str, objects.Pod], roster: gang_roster.Roster
 ) -> Iterator[Violation]:
     def fault(why: str, pod: str = "", node: str = "") -> Violation:
         return Violation(pod, node, DOCUMENT, why)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from kubestow.checker.placement import Judge
+from kubestow.checker.rules.dynamic_resources.state import Grant
 from kubestow.models.documents.placement import Assignment, DeviceResult, Placement, SnapshotRef
 from kubestow.models.kube import objects
 from kubestow.models.kube.feature_gates import FeatureGates
@@ -132,7 +134,7 @@ def taken(snapshot: Snapshot, *binds: tuple[str, str]) -> list[list[str]]:
     found = []
     for name, on in binds:
         (faults,) = judge.bind([(by_name[name], on)])
-        grants = judge.holdings(by_name[name])["DynamicResources"]
+        grants = cast("Sequence[Grant]", judge.holdings(by_name[name])["DynamicResources"])
         named = [f"{each.ask.name}={each.device.id[2]}" for grant in grants for each in grant.devices]
         found.append(["-"] if any(rule == "DynamicResources" for rule, _ in faults) else named)
     return found
