@@ -1,4 +1,4 @@
-"""Quotas and LimitRanges on the next rollouts of Deployments, some of which certainly fail because of them."""
+"""Quotas and LimitRanges on the next rollouts of Deployments, which some rollouts cannot pass."""
 
 from __future__ import annotations
 

@@ -359,6 +359,7 @@ def _fit(verdict: FitVerdict, base: _Side | None, places: _Places) -> WorkloadFi
         verdict.fix,
         places.of(ref, place),
         known,
+        list(verdict.ends),
     )
 
 

@@ -193,6 +193,7 @@ class Placing:
             if rollout.complete:
                 state = replace(self._rolled(begun, name, placement), left_out=state.left_out)
                 course.settled.add(change.ref)
+                course.ends[change.ref] = rollout.worstEnds
                 continue
             text, reasons = rejected(rollout)
             halted = f"its rollout comes to a halt with {len(placement.assignments)} of {rollout.replicas} new pods placed"
@@ -338,7 +339,7 @@ class Placing:
         unplaced = {entry.pod: entry for entry in placement.unplaced} if placement is not None else {}
         waiting = [key for key in pods if key in unplaced]
         if not waiting or placement is None:
-            return _started(change, course.before, set(pods), desired)
+            return replace(_started(change, course.before, set(pods), desired), ends=course.ends.get(change.ref, []))
         mine, placed = set(waiting), max(0, desired - len(waiting))
         cause = next((cause for cause in placement.causes if mine.intersection(cause.pods)), None)
         fit: Fit = "does not fit" if _most(placement) or (cause is not None and cause.alone and cause.proved) else "unproved"

@@ -14,7 +14,7 @@ from kubestow.audit.gate.admission import AdmittedPods, Blame
 from kubestow.audit.gate.changes import WorkloadChange
 from kubestow.audit.gate.states import ordinal, orphaned, without_pods
 from kubestow.models.documents.findings.check import Fit
-from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.placement import Placement, WorstEnd
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads import replicas
@@ -46,12 +46,14 @@ class StepCourse:
         before: The cluster before the placement.
         placement: Placement of the remaining pods.
         settled: Workloads whose pending pods were placed.
+        ends: Worst ends of rollouts that complete, by workload.
     """
 
     halts: dict[str, Rolled] = field(default_factory=dict)
     before: Snapshot = field(default_factory=Snapshot)
     placement: Placement | None = None
     settled: set[str] = field(default_factory=set)
+    ends: dict[str, Sequence[WorstEnd]] = field(default_factory=dict)
 
     @property
     def whole(self) -> bool:
@@ -70,6 +72,7 @@ class FitVerdict:
         cause: Cause as text.
         blame: The rules of the cause with their messages.
         fix: Proved remedies.
+        ends: Worst ends of its rolling update, by constraint.
     """
 
     change: WorkloadChange
@@ -79,6 +82,7 @@ class FitVerdict:
     cause: str | None = None
     blame: tuple[Blame, ...] = ()
     fix: str | None = None
+    ends: Sequence[WorstEnd] = ()
 
 
 class Placer(Protocol):

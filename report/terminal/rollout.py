@@ -27,7 +27,7 @@ def rollout(found: Rollout, surface: Surface) -> Iterator[RenderableType]:
         yield from more(len(found.waves) - surface.limit(_MAX_WAVES), "{:,} waves in between are left out (--all lists all)")
     for end in found.worstEnds:
         yield heading(f"Worst end for {end.topologyKey} ({end.whenUnsatisfiable}, maxSkew {end.maxSkew})")
-        yield inset(_worst_end(end, surface))
+        yield inset(worst_end(end, surface))
         for way in end.waysOut:
             yield inset(plain(f"remedy: {way.message}"))
     if found.waysOut:
@@ -65,7 +65,7 @@ def _verdict(found: Rollout) -> Text:
     return text.append_text(plain(f" ({sure})", style="default"))
 
 
-def _worst_end(end: WorstEnd, surface: Surface) -> Text:
+def worst_end(end: WorstEnd, surface: Surface) -> Text:
     """Return the worst skew with the pods by domain, and whether a worse end is excluded."""
     if end.skew is None:
         return plain(f"skew at most {end.bound:,} (proved); no course to such an end was found that all rules allow")

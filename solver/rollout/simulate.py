@@ -103,14 +103,8 @@ def roll_out(
     if not course.complete and not revision.paused:
         report("search", detail="remedies")
         remedies = RolloutRemedies(problem, context, revision.workload, lambda n: pace(revision.deployment, n)).find()
-    ends = []
-    if course.complete:
-        report("search", detail="worst ends")
-        ends = worst_ends(problem, search.cluster, context)
     solved = time.monotonic()
     result = _document(snapshot, name, revision, search, course)
-    assert result.rollout is not None
-    result.rollout.worstEnds = ends
     return verified(result, remedies, snapshot, manifests, context, started=started, solved=solved)
 
 
@@ -184,6 +178,7 @@ def _document(snapshot: Snapshot, name: str, revision: Revision, search: Rollout
             stuck=unattached + stuck,
             refused=refusal,
             halted=PAUSED if revision.paused else None,
+            worstEnds=worst_ends(problem, search.cluster, search.context) if course.complete else [],
         ),
         unmodelled=[
             *unmodelled.find(problem.snapshot, (problem.snapshot.pods[i] for i in problem.new), tiers=options.policy.networkTiers),

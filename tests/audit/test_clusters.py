@@ -81,7 +81,8 @@ HOST: Object = {"hostNetwork": True, "containers": [container(ports=[{"container
 HEALTHY: dict[str, list[Object]] = {
     "kubeadm": BASE,
     "spread over zones": [
-        *BASE, *runs("Deployment", "web", NODES[:3], topologySpreadConstraints=spread("web")), budget("web", maxUnavailable=1),
+        *BASE, *runs("Deployment", "web", NODES[:3], topologySpreadConstraints=spread("web", matchLabelKeys=["pod-template-hash"])),
+        budget("web", maxUnavailable=1),
     ],
     "of an operator": [*BASE, *runs("Deployment", "web", NODES[:2], owner=("Console", "cluster")), service("web", {"app": "web"})],
     "of an operator, at 0": [*BASE, *runs("Deployment", "web", [], owner=("Revision", "x")), service("web", {"app": "web"})],

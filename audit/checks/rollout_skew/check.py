@@ -87,7 +87,7 @@ def _concerned(view: ClusterView) -> Iterator[tuple[Subject, Pace]]:
 
 
 def _mixes(constraint: TopologySpreadConstraint, subject: Subject) -> bool:
-    """Return True if a constraint selects the pods of a Deployment whatever their revision."""
+    """Return True if a constraint selects the pods of all revisions of a Deployment."""
     if HASH in (constraint.matchLabelKeys or ()):
         return False
     selector = canonical(constraint.labelSelector, label_key_requirements(subject.labels, constraint.matchLabelKeys))

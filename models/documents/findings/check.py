@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from kubestow.models.documents.findings.audit import SEVERITIES, Finding
-from kubestow.models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled
+from kubestow.models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled, WorstEnd
 
 #: The result for a workload's pods. ``unproved``: not all pods were placed, but it is not proved that they cannot be.
 Fit = Literal["fits", "does not fit", "unproved"]
@@ -55,6 +55,9 @@ class WorkloadFit(Doc, omit_defaults=True):
     fix: Annotated[str | None, Meta(description="Changes after which it fits, each proved by solving again.")] = None
     position: Annotated[Position | None, Meta(description="The position of the field that the cause names, or of the manifest.")] = None
     known: Annotated[bool, Meta(description="True if it does not fit with the base either.")] = False
+    worstEnds: Annotated[
+        list[WorstEnd], Meta(description="The worst ends of a Deployment's rolling update, by constraint that counts old revisions.")
+    ] = []
 
 
 class Check(Doc, omit_defaults=True):

@@ -12,6 +12,7 @@ from kubestow.models.documents.findings.check import Check, Fault, Position, Wor
 from kubestow.report.documents.output import counted
 from kubestow.report.terminal.canvas import FINDINGS, Surface, heading, inset, listed, more, plain
 from kubestow.report.terminal.findings.audit import STYLES, per_severity
+from kubestow.report.terminal.rollout import worst_end
 
 _FIT: Final = {"fits": "bold green", "does not fit": "bold red", "unproved": "bold yellow"}
 #: Maximum numbers of listed findings and workloads.
@@ -39,7 +40,7 @@ def check(found: Check, surface: Surface) -> Iterator[RenderableType]:
     if found.workloads:
         yield heading("Fit")
         for fit in sorted(found.workloads, key=lambda each: list(_FIT).index(each.fit), reverse=True)[: surface.limit(_MAX_ENTRIES)]:
-            yield from _fit(fit)
+            yield from _fit(fit, surface)
         yield from more(len(found.workloads) - surface.limit(_MAX_ENTRIES), FINDINGS)
     if found.faults:
         yield heading("Findings")
@@ -54,12 +55,16 @@ def check(found: Check, surface: Surface) -> Iterator[RenderableType]:
         yield from listed(title, texts, surface.limit(_MAX_ENTRIES), FINDINGS)
 
 
-def _fit(fit: WorkloadFit) -> Iterator[RenderableType]:
+def _fit(fit: WorkloadFit, surface: Surface) -> Iterator[RenderableType]:
     line = plain(fit.fit, style=_FIT[fit.fit]).append_text(plain(f"  {fit.workload}: {fit.change}, "))
     line.append_text(plain(f"{fit.placed} of {counted(fit.replicas, 'pod')} placed{', as with the base' * fit.known}"))
     yield inset(line)
     if fit.fit != "fits":
         yield from _details(place(fit.position), fit.cause, fit.fix)
+    for end in fit.worstEnds:
+        if end.skew is not None and end.skew > end.maxSkew:
+            yield inset(plain(f"worst end for {end.topologyKey} (maxSkew {end.maxSkew}): ").append_text(worst_end(end, surface)), 4)
+            yield from _details(None, None, "; or ".join(way.message for way in end.waysOut))
 
 
 def _fault(fault: Fault) -> Iterator[RenderableType]:

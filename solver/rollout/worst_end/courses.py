@@ -1,6 +1,6 @@
 """The search over all courses of a rollout for the end with the largest skew.
 
-A state is the number of old and new pods on each node. One state stands for all of its permutations.
+A state is the number of old and new pods on each node. Its permutations count as the same state.
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ class RolloutReader:
         for n in np.flatnonzero(free).tolist():
             row = tuple(rows[n].tolist())
             kinds[row] += 1
-            if n not in mixed and kinds[row] <= start.pace.replicas + 1:  # then one of them always stays empty
+            if n not in mixed and kinds[row] <= start.pace.replicas + 1:  # then one always stays empty
                 found.append((n, (int(free[n]),)))
         return found
 

@@ -21,7 +21,7 @@ def found(objects: list[Object]) -> list[Finding]:
 
 
 def three_zones(*where: str, **spec: object) -> list[Object]:
-    """A Deployment with a pod on each of the named nodes, of which each of three zones has one."""
+    """A Deployment with a pod on each of the named nodes. Each of three zones has one node."""
     nodes = [node(f"{zone}1", labels={ZONE: zone}) for zone in "abc"]
     return [*nodes, deployment(len(where), **spec), replica_set(), *(old(i, name) for i, name in enumerate(where))]
 
