@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from kubestow.commands.common.context_namespace import context_namespace
 from kubestow.commands.common.exit_codes import fail
@@ -61,7 +63,7 @@ def _namespace(named: NamedObject, subject: ExplainSubject, snapshot: Snapshot, 
 
 def _namespaces(kind: str, name: str, snapshot: Snapshot) -> list[str]:
     """Return the namespaces that have such an object. A snapshot may hold the pods of a workload without the workload."""
-    objects = snapshot.pods if kind == "Pod" else snapshot.workloads.get(kind, ())
+    objects: Iterable[Any] = snapshot.pods if kind == "Pod" else snapshot.workloads.get(kind, ())
     places = {each.metadata.namespace or "default" for each in objects if each.metadata.name == name}
     if not places and kind != "Pod":
         owners = PodOwners(snapshot)
