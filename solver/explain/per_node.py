@@ -138,16 +138,16 @@ def _pods_of(snapshot: Snapshot, workload: str) -> list[int]:
     owners = PodOwners(snapshot)
     wanted = workload.lower()
     pods: dict[str, list[int]] = {}
-    known: dict[str, None] = {}
+    keys: dict[str, None] = {}
     for i, one in enumerate(snapshot.pods):
         if not is_terminal(one):
             kind, _, key = owners.of(one).partition(" ")
             name = key.rpartition("/")[2]
-            known[f"{kind}/{key}"] = None
+            keys[f"{kind}/{key}"] = None
             if wanted in (name, key, f"{kind}/{name}".lower(), f"{kind}/{key}".lower()):
                 pods.setdefault(f"{kind}/{key}", []).append(i)
     if not pods:
-        raise UnknownPod(f"{workload!r}: no such workload in the snapshot, or none with pods{near_keys(workload, known)}")
+        raise UnknownPod(f"{workload!r}: no such workload in the snapshot, or none with pods{near_keys(workload, keys)}")
     if len(pods) > 1:
         raise UnknownPod(f"{workload}: it could be {' or '.join(sorted(pods))}, expected KIND/NAMESPACE/NAME")
     return next(iter(pods.values()))

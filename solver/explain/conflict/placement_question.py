@@ -99,7 +99,7 @@ class PlacementQuestion:
         pinned = self._spread_out()
         cluster = self._compiled(pinned)
         if not len(cluster.nodes.names):
-            return cluster, Bindable(refuted=bool(self.needed), placed=None if self.needed else (np.zeros((0, 0), dtype=np.int64), ()))
+            return cluster, Bindable(refuted=bool(self.needed), placed=None if self.needed else (np.zeros((0, 0), dtype=np.int64), []))
         encoding = build_model(cluster, rules.build(cluster))
         for cell, pods in _cells(cluster, pinned).items():
             if cell not in encoding.x:
