@@ -172,16 +172,16 @@ def _pods_of(snapshot: Snapshot, workload: str) -> list[int]:
     wanted_kind, rest = split(workload)
     wanted = (workload if wanted_kind is None else f"{wanted_kind}/{rest}").lower()
     pods: dict[str, list[int]] = {}
-    seen: dict[str, None] = {}
+    keys: dict[str, None] = {}
     for i, one in enumerate(snapshot.pods):
         if not is_terminal(one):
             kind, _, key = owners.of(one).partition(" ")
             name = key.rpartition("/")[2]
-            seen[f"{kind}/{key}"] = None
+            keys[f"{kind}/{key}"] = None
             if wanted in (name, key, f"{kind}/{name}".lower(), f"{kind}/{key}".lower()):
                 pods.setdefault(f"{kind}/{key}", []).append(i)
     if not pods:
-        raise UnknownPod(f"{workload!r}: no such workload in the snapshot, or none with pods{near_keys(workload, seen)}")
+        raise UnknownPod(f"{workload!r}: no such workload in the snapshot, or none with pods{near_keys(workload, keys)}")
     if len(pods) > 1:
         raise UnknownPod(f"{workload}: it could be {' or '.join(sorted(pods))}, expected KIND/NAMESPACE/NAME")
     return next(iter(pods.values()))

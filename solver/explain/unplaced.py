@@ -186,6 +186,6 @@ def add_remedies(question: PlacementQuestion, cause: doc.Cause, placed: Collecti
             evicted.
     """
     search = search_remedies(question, sorted({fact.rule for fact in cause.facts}), context)
-    concerned = ({*remedy.arguments.get("pods", "").split(","), remedy.arguments.get("pod", "")} for remedy in search.remedies)
+    concerned = ({key for name in ("pods", "pod") for key in remedy.arguments.get(name, "").split(",")} for remedy in search.remedies)
     cause.waysOut = [remedy for remedy, pods in zip(search.remedies, concerned, strict=True) if pods.isdisjoint(placed)]
     cause.untried = search.untried

@@ -72,7 +72,24 @@ GALLERY = {
     "request-too-large": Expected(
         {"NodeResourcesFit"}, ("request at most 10Gi ephemeral-storage instead of 20Gi in default/x (fits on n1)",)
     ),
+    "request-hugepages": Expected({"NodeResourcesFit"}, ("request at most 1Gi hugepages-2Mi instead of 2Gi in default/x (fits on n1)",)),
     "request-of-containers": Expected({"NodeResourcesFit"}, ("request at most 4 CPU instead of 6 in default/x (fits on n1)",)),
+    "move-aside": Expected(
+        {"NodeResourcesFit"},
+        (
+            "add 1 node like n1",
+            "request at most 2500m CPU instead of 3 in default/x (fits on n2)",
+            "move default/f2 from n2 to n1 (kubestow rebalance --goal admit)",
+        ),
+    ),
+    "move-two-aside": Expected(
+        {"NodeResourcesFit"},
+        (
+            "add 1 node like n2",
+            "request at most 2500m CPU instead of 4 in default/x (fits on n2)",
+            "move default/f2 and default/f3 from n2 to n1 (kubestow rebalance --goal admit)",
+        ),
+    ),
     "spread-tainted-domain": Expected(
         {"PodTopologySpread", "TaintToleration"},
         (

@@ -7,6 +7,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from kubestow.models.catalogue.catalogue import Catalogue
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.cluster.compile import compile_cluster
@@ -81,19 +83,31 @@ class PlacementQuestion:
 
     def feasible(self, context: RunContext) -> bool | None:
         """Return whether ``needed`` of the pods can be placed and bound in some order; None if time runs out."""
+        order = self._solved(context)[1]
+        return True if order.placed is not None else False if order.refuted else None
+
+    def places(self, context: RunContext) -> dict[int, str]:
+        """Return a node for each pod in one placement; empty if none is found."""
+        cluster, order = self._solved(context)
+        found: dict[int, str] = {}
+        for g, row in enumerate(order.placed[0].tolist() if order.placed is not None else ()):
+            nodes = [node for node, count in zip(cluster.nodes.names, row, strict=True) for _ in range(count)]
+            found |= dict(zip(cluster.classes[g].pods, nodes, strict=False))
+        return found
+
+    def _solved(self, context: RunContext) -> tuple[Cluster, Bindable]:
         pinned = self._spread_out()
         cluster = self._compiled(pinned)
         if not len(cluster.nodes.names):
-            return not self.needed
+            return cluster, Bindable(refuted=bool(self.needed), placed=None if self.needed else (np.zeros((0, 0), dtype=np.int64), []))
         encoding = build_model(cluster, rules.build(cluster))
         for cell, pods in _cells(cluster, pinned).items():
             if cell not in encoding.x:
-                return False
+                return cluster, Bindable(refuted=True)
             encoding.model.add(encoding.x[cell] >= pods)
         placed = sum(encoding.fits) - encoding.sum(list(encoding.unplaced.values()))
         encoding.model.add(placed >= self.needed + len(pinned))
-        order = in_some_order(cluster, encoding, context)
-        return True if order.placed is not None else False if order.refuted else None
+        return cluster, in_some_order(cluster, encoding, context)
 
 
 def _cells(cluster: Cluster, pods: Collection[int]) -> Counter[tuple[int, int]]:

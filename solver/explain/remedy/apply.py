@@ -121,11 +121,13 @@ def _evict(question: PlacementQuestion, arguments: Arguments) -> PlacementQuesti
 
 
 def _move(question: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:
-    """Return the question with one more running pod to be placed."""
-    pods = list(question.snapshot.pods)
-    i = next(i for i, pod in enumerate(pods) if pod_key(pod) == arguments["pod"])
-    pods[i] = msgspec.structs.replace(pods[i], spec=msgspec.structs.replace(pods[i].spec, nodeName=None))
-    return replace(question, snapshot=replace(question.snapshot, pods=pods), pods=(*question.pods, i), needed=question.needed + 1)
+    """Return the question with more running pods to be placed."""
+    pods, keys = list(question.snapshot.pods), set(arguments["pod"].split(","))
+    moved = [i for i, pod in enumerate(pods) if pod_key(pod) in keys]
+    for i in moved:
+        pods[i] = msgspec.structs.replace(pods[i], spec=msgspec.structs.replace(pods[i].spec, nodeName=None))
+    needed = question.needed + len(moved)
+    return replace(question, snapshot=replace(question.snapshot, pods=pods), pods=(*question.pods, *moved), needed=needed)
 
 
 def without_pods(question: PlacementQuestion, gone: list[int]) -> PlacementQuestion:

@@ -29,6 +29,8 @@ from kubestow.solver.runtime.run_context import RunContext
 
 __all__ = ["applied", "find_remedies", "search_remedies"]
 
+#: The command that carries moves out.
+REBALANCE = "kubestow rebalance --goal admit"
 #: The name of kube-scheduler in pods.
 _SCHEDULER = "default-scheduler"
 #: Fraction of the whole time for one query.
@@ -39,10 +41,10 @@ _ADD_NODES_TIME_FRACTION = 0.4
 _EVICTION_TIME_FRACTION = 0.4
 #: Fraction of the whole time for fewer pods, each for replicas and for members of a gang.
 _FEWER_PODS_TIME_FRACTION = 0.2
-#: Maximum number of running pods that are tried, one after another, for a move.
+#: Maximum number of moves that are tried if nothing else works, or only a lower request.
 _MAX_MOVES = 20
-#: Kinds of remedies that add nodes. For pods tied to their data, moving other pods away is tried, too.
-_MORE_NODES = frozenset({"addNodes", "buyNodes"})
+#: Maximum number of moves that are tried if another change works.
+_MAX_MOVES_BESIDE = 3
 
 
 def find_remedies(
@@ -108,9 +110,7 @@ class RemedySearch:
         ):
             if self._stage(kind, stage(cluster)):
                 return
-        others = {remedy.change for remedy in self.remedies} - {LOWER_REQUEST}
-        if not others or (self._tied_to_data() and others <= _MORE_NODES):
-            self._stage("moves of running pods", self._moved())
+        self._stage("moves of running pods", self._moved())
         if not self.remedies:
             self._stage("two changes together", self._pairs(cluster))
 
@@ -128,11 +128,6 @@ class RemedySearch:
     def _touches(self, helped: Callable[[type[Rule]], bool]) -> bool:
         """Return True if the cause has a rule of this kind, or is unknown."""
         return not self.rules or any(kind.name in self.rules and helped(kind) for kind in scheduling_rules.ALL)
-
-    def _tied_to_data(self) -> bool:
-        """Return True if a rule of the cause keeps pods on the nodes that reach their data, so that room is needed there."""
-        faces = (scheduling_rules.PLAN_FACES.get(kind) for kind in scheduling_rules.ALL if kind.name in self.rules)
-        return any(face is not None and face.ties_to_data for face in faces)
 
     def _numbers(self, numbers: Callable[[type[Rule]], Iterator[Number]]) -> Iterator[Number]:
         """Yield the numbers of the rules that the cause has, of all rules if it is unknown."""
@@ -225,12 +220,29 @@ class RemedySearch:
         return "; kube-scheduler preempts such pods by itself" if nodes <= set(accepting(applied(self.question, remedy))) else ""
 
     def _moved(self) -> Iterator[Remedy]:
+        """Yield the first move of running pods that works. If another change works, only a few likely moves are tried."""
         if not self._touches(lambda kind: kind.helped_by_fewer_pods):
             return
-        if self.question.needed < len(self.question.pods):
-            self.clock.leave_open()  # a moved pod must be placed, too, and the question allows any pod to be left
-        else:
-            yield from self._first(moves(self.question), _MAX_MOVES)
+        needed = all(remedy.change == LOWER_REQUEST for remedy in self.remedies)
+        if needed and self.question.needed < len(self.question.pods):
+            self.clock.leave_open()  # moved pods must be placed, too, and the question allows any pods to be left
+        found = moves(self.question, only_room=not needed)
+        yield from map(self._targeted, self._first(found if needed else itertools.islice(found, _MAX_MOVES_BESIDE), _MAX_MOVES))
+
+    def _targeted(self, move: Remedy) -> Remedy:
+        """Return a move with the new nodes of its pods."""
+        changed = applied(self.question, move)
+        places = changed.places(self.clock.section(_QUERY_TIME_FRACTION).context)
+        targets = {pod_key(changed.snapshot.pods[i]): node for i, node in places.items()}
+        keys, node = move.arguments["pod"].split(","), move.arguments["node"]
+        by_target: dict[str, list[str]] = {}
+        for key in keys if targets.keys() >= set(keys) else ():
+            by_target.setdefault(targets[key], []).append(key)
+        if by_target:
+            move.arguments["to"] = ",".join(targets[key] for key in keys)
+            move.message = " and ".join(f"move {' and '.join(pods)} from {node} to {target}" for target, pods in by_target.items())
+        move.message += f" ({REBALANCE})"
+        return move
 
     def _fewer(self, cluster: Cluster) -> Iterator[Remedy]:
         """Yield smaller numbers of pods, regardless of the cause."""

@@ -6,10 +6,12 @@ provide the same as fixed pods, but their own filters are not checked again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import msgspec
+import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, GangGroup
 from kubestow.models.cluster.compile import compile_cluster
@@ -26,6 +28,13 @@ from kubestow.solver import rules
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy.apply import gang_of
 from kubestow.solver.rules.eligibility import possible
+
+#: Maximum number of pods that are moved together.
+MAX_MOVED_TOGETHER = 3
+#: Maximum number of nodes from which pods are moved next to other remedies.
+MAX_NODES_WITH_MOVES = 20
+#: Maximum number of pods of one node of which several are moved together.
+MAX_MOVABLE = 12
 
 
 @dataclass
@@ -175,29 +184,92 @@ def relevant(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
 # --- moves ------------------------------------------------------------------------------------------------------------------
 
 
-def moves(question: PlacementQuestion) -> Iterator[Remedy]:
-    """Yield moves of single pods that may make room, the lowest priority first. The caller tries them.
+def moves(question: PlacementQuestion, *, only_room: bool = False) -> Iterator[Remedy]:
+    """Yield moves of pods that may make room, the fewest first, then the lowest priority. The caller tries them.
 
-    Only pods that no other pod requires or avoids are moved, so that no running pod is worse off. Plans of
-    several moves are left to ``kubestow rebalance --goal admit``.
+    Only pods that no other pod requires or avoids are moved, so that no running pod is worse off. Several pods are moved from
+    one node, if they free enough there for a pod of the question and fewer of them do not. Other plans are left to ``kubestow
+    rebalance --goal admit``.
+
+    Args:
+        only_room: True for moves of pods that free enough, from the nodes that lack least. Other moves may help in another way.
     """
-    pods = question.snapshot.pods
+    pods, cluster = question.snapshot.pods, question.cluster()
+    among = _lacking_least(cluster) if only_room else set(cluster.nodes.names)
     stay = exclusions(question.snapshot, tiers=question.policy.networkTiers)
-    chosen = [i for i in question.scope().fixed if i not in stay and not _has_rules(pods[i])]
+    chosen = [i for i in question.scope().fixed if pods[i].spec.nodeName in among and i not in stay and not _has_rules(pods[i])]
     if not chosen or question.needed < len(question.pods):
         return
     problem = eviction_problem(question, chosen)
     active = rules.build(problem.cluster)
     useful = possible(problem.cluster, active)[problem.own].sum(axis=0) > 0
-    listed = []
+    listed: dict[int, tuple[int, int]] = {}  # pod -> its class and node
     for g in problem.victims:
         if not problem.cluster.classes[g].claims and not any(rule.concerned(g) for rule in active if not rule.local):
-            listed += [i for n, here in problem.at[g].items() if useful[n] for i in here]
-    free = (i for i in sorted(listed, key=lambda i: (pods[i].spec.priority or 0, i)) if not _is_counted(question, pods[i]))
-    for i in free:
-        key, node = pod_key(pods[i]), pods[i].spec.nodeName or ""
-        message = f"move 1 pod to another node: {key} from {node} (kubestow rebalance --goal admit)"
-        yield Remedy("move", message, {"pod": key, "node": node})
+            listed |= {i: (g, n) for n, here in problem.at[g].items() if useful[n] for i in here}
+    chosen = sorted(listed, key=_lightest(question, problem, listed))
+    makes_room = _RoomTest(cluster, problem.cluster, listed)
+    groups = itertools.chain(
+        sorted(((i,) for i in chosen if not only_room or makes_room((i,))), key=lambda group: not makes_room(group)),
+        (group for size in range(2, MAX_MOVED_TOGETHER + 1) for group in _together(chosen, listed, size, makes_room)),
+    )
+    yield from (_move(question, group) for group in groups if not any(_is_counted(question, pods[i]) for i in group))
+
+
+def _lacking_least(cluster: Cluster) -> set[str]:
+    """Return the nodes that lack the least for a pod of the question."""
+    lacking = [
+        (np.maximum(demand - cluster.free[n], 0).tolist(), n)
+        for demand in cluster.demand
+        for n in np.flatnonzero((cluster.allocatable >= demand).all(axis=1)).tolist()
+    ]
+    return {cluster.nodes.names[n] for _, n in sorted(lacking)[:MAX_NODES_WITH_MOVES]}
+
+
+def _together(
+    chosen: Sequence[int], of: Mapping[int, tuple[int, int]], size: int, makes_room: Callable[[Sequence[int]], bool]
+) -> Iterator[tuple[int, ...]]:
+    """Yield this number of pods of one node that together make room, while fewer of them do not."""
+    for n in dict.fromkeys(of[i][1] for i in chosen):
+        for group in itertools.combinations([i for i in chosen if of[i][1] == n][:MAX_MOVABLE], size):
+            if makes_room(group) and not any(makes_room(fewer) for fewer in itertools.combinations(group, size - 1)):
+                yield group
+
+
+def _lightest(
+    question: PlacementQuestion, problem: EvictionProblem, listed: Mapping[int, tuple[int, int]]
+) -> Callable[[int], tuple[int, list[int], int]]:
+    """Return the key by which pods to move are sorted: the lowest priority, then the smallest requests."""
+    pods, demand = question.snapshot.pods, problem.cluster.demand
+    return lambda i: (pods[i].spec.priority or 0, demand[listed[i][0]].tolist(), i)
+
+
+@dataclass(frozen=True)
+class _RoomTest:
+    """A test whether pods that leave one node free enough there for a pod of the question.
+
+    Attributes:
+        cluster: The instance of the question.
+        running: The instance in which the running pods have classes.
+        of: The class in ``running`` and the node of each pod.
+    """
+
+    cluster: Cluster
+    running: Cluster
+    of: Mapping[int, tuple[int, int]]
+
+    def __call__(self, pods: Sequence[int]) -> bool:
+        n = self.of[pods[0]][1]
+        columns = [self.running.resources.index(name) if name in self.running.resources else -1 for name in self.cluster.resources]
+        freed = [sum(int(self.running.demand[self.of[i][0], r]) for i in pods) if r >= 0 else 0 for r in columns]
+        return any((self.cluster.free[n] + freed >= demand).all() for demand in self.cluster.demand)
+
+
+def _move(question: PlacementQuestion, group: Sequence[int]) -> Remedy:
+    """Return the remedy that moves pods of one node, without their new nodes."""
+    pods = [question.snapshot.pods[i] for i in group]
+    keys, node = [pod_key(pod) for pod in pods], pods[0].spec.nodeName or ""
+    return Remedy("move", f"move {' and '.join(keys)} from {node}", {"pod": ",".join(keys), "node": node})
 
 
 def _is_counted(question: PlacementQuestion, pod: Pod) -> bool:

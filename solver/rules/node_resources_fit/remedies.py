@@ -143,8 +143,8 @@ def _free_amounts(cluster: Cluster, resource: str) -> Iterable[str]:
     for pod in (snapshot.pods[i] for i in cluster.scope.fixed):
         if pod.spec.nodeName in free and any(_request(container, resource) for container in pod.spec.containers or ()):
             free[pod.spec.nodeName] -= pod_request(pod, snapshot.gates).get(resource, 0)
-    for host, amount in sorted(free.items(), key=lambda item: (-item[1], item[0])):
-        yield f"{amount_text(resource, max(0, amount))} free on {host}"
+    for at, amount in sorted(free.items(), key=lambda item: (-item[1], item[0])):
+        yield f"{amount_text(resource, max(0, amount))} free on {at}"
 
 
 # --- faces ---------------------------------------------------------------------------------------------------------------------

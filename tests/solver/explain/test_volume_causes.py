@@ -51,7 +51,7 @@ TABLE = {
         (
             "add 1 node like b1",
             "request at most 2 CPU instead of 3 in default/db-0 (fits on b1)",
-            "move 1 pod to another node: default/hog from b1 (kubestow rebalance --goal admit)",
+            "move default/hog from b1 to a1 (kubestow rebalance --goal admit)",
         ),
     ),
     "volume-topologies-without-nodes": Row(

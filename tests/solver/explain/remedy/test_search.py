@@ -264,7 +264,7 @@ def test_where_nothing_else_works_a_pod_is_moved_that_has_a_place_elsewhere() ->
     agent = pod("agent-1", cpu="1", owner="DaemonSet/agent", affinity=affinity)
     web = pod("web-1", cpu="4", node_name="a", owner="ReplicaSet/web")
     found = ask(unit([node("a"), node("b"), web, agent]), "NodeAffinity", "NodeResourcesFit")
-    assert messages(found) == ["move 1 pod to another node: default/web-1 from a (kubestow rebalance --goal admit)"]
+    assert messages(found) == ["move default/web-1 from a to b (kubestow rebalance --goal admit)"]
     bare = pod("web-1", cpu="4", node_name="a")
     for objects in ([node("a"), node("b", cpu="3"), web, agent], [node("a"), node("b"), bare, agent]):
         assert ask(unit(objects), "NodeAffinity", "NodeResourcesFit") == [], "no place elsewhere, or nothing would make it again"
