@@ -272,6 +272,18 @@ def some_of(names: Sequence[str], noun: str) -> str:
     return f"{len(names)} {noun}{'s' if len(names) > 1 else ''} ({some(names)})"
 
 
+def groups_alone(groups: int, workloads: int) -> list[str]:
+    """Return a note on PodGroups and Workloads of manifests without any pods.
+
+    Args:
+        groups: Number of PodGroups.
+        workloads: Number of Workloads of scheduling.k8s.io.
+    """
+    counts = {"PodGroup": groups, "Workload": workloads}
+    listed = ", ".join(f"{kind} {count}" for kind, count in counts.items() if count)
+    return [f"objects that only group pods, and no pods: {listed}"] if listed else []
+
+
 def without_pods(foreign: Mapping[tuple[str, str], int], ignored: Mapping[str, int]) -> list[str]:
     """Return notes on objects of manifests that create no pods here, although controllers may create some in a
     cluster.

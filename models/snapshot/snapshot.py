@@ -360,6 +360,9 @@ class _Intake:
             self._snapshot.hooks, hook_notes = helm_hooks.set_aside(self._snapshot.pods, self._snapshot.workloads)
             for sentence in (*hook_notes, *settling.without_pods(self._foreign, self._snapshot.ignored)):
                 self.omit(sentence)
+            if not self._snapshot.pods and not any(self._snapshot.workloads.values()):
+                for sentence in settling.groups_alone(len(self._snapshot.pod_groups), len(self._snapshot.scheduling_workloads)):
+                    self.omit(sentence)
             self._snapshot.sources = {identity_of(kinds.kind_of(o), o): s for seen in self._seen.values() for o, s in seen.values()}
             self._snapshot.sources |= {each.ref: each.source for each in self._snapshot.unread}
         else:

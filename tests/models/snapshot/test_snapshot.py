@@ -449,3 +449,10 @@ def test_text_that_is_not_utf8_is_a_problem_also_in_fields_that_are_not_read(tmp
     path = tmp_path / "cluster.json"
     path.write_bytes(json.dumps(pod("p", containers=[{"name": "c", "image": "odd"}])).encode().replace(b"odd", b"\x80"))
     assert problems(path) == [f"{path}: Pod prod/p: is not UTF-8 text"]
+
+
+def test_manifests_of_groups_without_pods_are_pointed_out() -> None:
+    group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": {"name": "g", "namespace": "prod"}}
+    assert from_objects([group], manifests=True).omissions == ["objects that only group pods, and no pods: PodGroup 1"]
+    assert from_objects([group, pod("a")], manifests=True).omissions == []
+    assert from_objects([group]).omissions == []
