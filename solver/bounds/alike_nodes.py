@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Cluster, Ids, Ints, PodClass, single
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints, PodClass, SoftSpread, Spread, single
 from kubestow.models.cluster.partition import equivalence
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
@@ -24,7 +24,7 @@ def alike_nodes(sub: Cluster, objective: Objective, classes: Sequence[int], elig
     need = sub.demand.T @ sub.count
     room += [np.minimum(sub.free[:, r], need[r]) for r in np.flatnonzero(need)]
     columns: list[Ints | Ids | Bools] = [objective.node_points(g) for g in classes]
-    spreads = [spread for cls in sub.classes for spread in (*cls.spread, *cls.soft_spread)]
+    spreads: list[Spread | SoftSpread] = [spread for cls in sub.classes for spread in (*cls.spread, *cls.soft_spread)]
     sets = {spread.eligible for spread in spreads}
     matchers = {spread.matcher for spread in spreads if spread.matcher is not None}
     matchers |= {cls.affinity.full for cls in sub.classes if cls.affinity is not None}

@@ -224,7 +224,8 @@ class _PlacementBuilder:
         if not keyed.any():
             return nodes
         total = np.bincount(here[keyed], weights=self.fit.room(g)[nodes[keyed]], minlength=size)
-        return nodes[keyed & (np.append(total, -1)[here] == total.max())]
+        roomiest: Ints = nodes[keyed & (np.append(total, -1)[here] == total.max())]
+        return roomiest
 
     def _quotas(self, g: int, limits: Sequence[BatchLimits]) -> BatchQuota:
         """Return the quotas of domains for the next pods of a class."""

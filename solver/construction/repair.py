@@ -27,6 +27,7 @@ class RepairParameters:
     Attributes:
         sampled_nodes: Nodes among which an exchange is sought.
         max_exchanges: Exchanges to remove an excess.
+        shakes: Random exchanges after an insertion that ejected pods or failed.
         failure_pause: Insertions that a class skips after one of its pods found no place.
         stale_insertions: Insertions without gain after which the choice of victims switches (see ``_thrifty``).
         max_ejected: Pods of one priority that may leave for another such pod.
@@ -35,6 +36,7 @@ class RepairParameters:
 
     sampled_nodes: int = 24
     max_exchanges: int = 12
+    shakes: int = 8
     failure_pause: int = 50
     stale_insertions: int = 1000
     max_ejected: int = 4
@@ -101,8 +103,12 @@ class EjectionRepair:
         while best != goal and not time.is_over() and best != enough:
             self.insertions += 1
             g = self._pick()
+            before = int(state.unplaced.sum())
             if not self._insert(g):
                 self._rests[g] = self.insertions + PARAMETERS.failure_pause
+            if int(state.unplaced.sum()) >= before:
+                for _ in range(PARAMETERS.shakes):
+                    self._exchange(int(self.rng.integers(len(self.order))), within=True)
             now = self._pending(state.unplaced)
             if now < best:
                 best, gained_at = now, self.insertions
@@ -155,7 +161,14 @@ class EjectionRepair:
     def _insert(self, g: int) -> bool:
         """Place a pod of class g, ejecting others if necessary. Return False, with nothing changed, if that fails."""
         nodes = np.flatnonzero(self.state.verdict(g))
-        return bool(len(nodes)) and (self._force(g, self._choose(g, nodes)) or self._force(g, int(self.rng.choice(nodes))))
+        if len(nodes) and (self._force(g, self._choose(g, nodes)) or self._force(g, int(self.rng.choice(nodes)))):
+            return True
+        mark = len(self._journal)
+        n = self._clear(g)
+        if n is not None and self._force(g, n):
+            return True
+        self._undo(mark)
+        return False
 
     def _choose(self, g: int, nodes: Ints) -> int:
         """Return the node that stays most useful with one more pod: little residual capacity, even over the resources.
@@ -191,7 +204,7 @@ class EjectionRepair:
             return self._trade(g, n)
         over = np.array([n])
         for _ in range(PARAMETERS.max_exchanges):
-            if not self._exchange(int(over[self.rng.integers(len(over))])):
+            if not self._exchange(int(over[self.rng.integers(len(over))]), within=False):
                 break
             over = self._overfull()
             if not len(over):
@@ -210,12 +223,15 @@ class EjectionRepair:
         nodes = self.order[np.arange(start, start + min(PARAMETERS.sampled_nodes, size)) % size]
         return np.asarray(nodes[nodes != n], dtype=np.int64)
 
-    def _exchange(self, n: int) -> bool:
-        """Exchange a pod of node n with a pod of another node, or nothing, that reduces the excess most. Return whether one
-        was found."""
+    def _exchange(self, n: int, *, within: bool) -> bool:
+        """Exchange a pod of node n, or nothing, with a pod of another node, or nothing. Return whether an exchange was
+        found.
+
+        With ``within``, choose at random such that both nodes stay within their room. Otherwise choose the largest
+        reduction of excess."""
         state = self.state
         ours = state.on[n]
-        ours = ours[state.mobile[ours] & (ours != state.nothing)]
+        ours = ours[state.mobile[ours] & (within | (ours != state.nothing))]
         nodes = self._partners(n)
         if not len(ours) or not len(nodes):
             return False
@@ -225,9 +241,13 @@ class EjectionRepair:
         more = state.demand[theirs] - state.demand[ours][:, None]
         excess = self._excess(state.room[n] - more) + self._excess(state.room[where] + more)
         fine = (state.blocked(ours, n, where) == 0) & (state.block[theirs, n] == 0)
-        gain = self._excess(state.room[n]) + self._excess(state.room[where]) - excess
-        fine &= gain > 1e-9
-        score = self.rng.random(excess.shape) * 0.02 - gain
+        if within:
+            fine &= excess == 0
+            score = self.rng.random(excess.shape)
+        else:
+            gain = self._excess(state.room[n]) + self._excess(state.room[where]) - excess
+            fine &= gain > 1e-9
+            score = self.rng.random(excess.shape) * 0.02 - gain
         score = np.where(fine, score, np.inf).ravel()
         for _ in range(4):  # spread constraints may forbid the best ones
             i = int(np.argmin(score))
@@ -343,3 +363,21 @@ class EjectionRepair:
                 uncovered = np.maximum(uncovered - demand[i], 0)
         if not uncovered.any():
             yield tuple(chosen)
+
+    def _clear(self, g: int) -> int | None:
+        """Eject the few pods that block class g on some node, none of a higher priority than g.
+
+        Return that node, which then accepts a pod of g apart from room. Return None, with nothing changed, if there is none.
+        """
+        state = self.state
+        nodes = np.flatnonzero(state.clearable(g))
+        for n in self.rng.permutation(nodes)[: PARAMETERS.max_trials].tolist():
+            against = state.against(g, n, PARAMETERS.max_ejected)
+            if against is None or any(self.level[h] < self.level[g] for h, _ in against):
+                continue
+            mark = len(self._journal)
+            if self._leave(against):
+                if bool(state.verdict(g)[n]):
+                    return int(n)
+                self._undo(mark)
+        return None

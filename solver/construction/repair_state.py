@@ -70,7 +70,8 @@ class RepairState:
         self.mobile = np.array([self._movable(g) for g in range(width)] + [True, False], dtype=bool)
         self._measure()
         self.block = np.zeros((width + 1, size), dtype=np.int32)
-        self.block[:width] = eligibility <= 0
+        self._possible = eligibility > 0
+        self.block[:width] = ~self._possible
         self._lacks = np.zeros((width, size), dtype=bool)
         self._followers: list[list[int]] = [[] for _ in range(width)]
         self.counts = np.zeros_like(counts)
@@ -84,14 +85,10 @@ class RepairState:
         if self._together is not None:
             for n in np.flatnonzero(counts.any(axis=0)).tolist():
                 self._together.note(n, self._lonely_on(n))
-        self._list_followers()
-
-    def _list_followers(self) -> None:
-        """List the movable classes whose required affinity each class can meet, and update their verdicts."""
-        for h in np.flatnonzero(self.mobile[: self.cluster.n_classes]).tolist():
-            affinity = self.cluster.classes[h].affinity
+        for h in (h for h in range(width) if self.mobile[h]):
+            affinity = cluster.classes[h].affinity
             if affinity is not None:
-                for g in np.flatnonzero(self.cluster.matches(affinity.full)).tolist():
+                for g in np.flatnonzero(cluster.matches(affinity.full)).tolist():
                     self._followers[g].append(h)
                 self._follow([h])
 
@@ -208,3 +205,27 @@ class RepairState:
                 if codes[n] >= 0:
                     found[i] -= codes[where] == codes[n]
         return found
+
+    def clearable(self, g: int) -> Bools:
+        """Return bool[N]: nodes where class g is blocked by other pods, which may be movable."""
+        return np.asarray(self._possible[g] & (self.block[g] > 0) & ~self._lacks[g])
+
+    def against(self, g: int, n: int, max_pods: int) -> list[tuple[int, int]] | None:
+        """Return the movable pods, as (class, node), that keep class g off node n.
+
+        Return None if there are none, more than ``max_pods``, or any that cannot move."""
+        pods: dict[tuple[int, int], int] = {}
+        groups = [(group, np.array([n])) for group in self.exclusions.near[g]]
+        for group, key in self.exclusions.wide[g]:
+            code = int(self.cluster.domains(key)[0][n])
+            if code >= 0:
+                groups.append((group, self.cluster.members(key)[code].astype(np.int64)))
+        for group, nodes in groups:
+            counts = self.counts[np.ix_(group, nodes)]
+            if int(counts.sum()) > max_pods:
+                return None
+            for i, j in zip(*np.nonzero(counts), strict=True):
+                pods[int(group[i]), int(nodes[j])] = int(counts[i, j])
+        if not 0 < sum(pods.values()) <= max_pods or not all(self.mobile[h] for h, _ in pods):
+            return None
+        return [pod for pod, k in pods.items() for _ in range(k)]

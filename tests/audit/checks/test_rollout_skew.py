@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ def found(objects: list[Object]) -> list[Finding]:
     return list(check.check(ClusterView(from_objects(objects))))
 
 
-def three_zones(*where: str, **spec: object) -> list[Object]:
+def three_zones(*where: str, **spec: Any) -> list[Object]:
     """A Deployment with a pod on each of the named nodes. Each of three zones has one node."""
     nodes = [node(f"{zone}1", labels={ZONE: zone}) for zone in "abc"]
     return [*nodes, deployment(len(where), **spec), replica_set(), *(old(i, name) for i, name in enumerate(where))]

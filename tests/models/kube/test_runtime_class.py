@@ -188,7 +188,7 @@ def test_merged_tolerations_tolerate_what_either_list_does(
     assert tolerated(merged) == tolerated([*own, *added])
     assert defaults.with_runtime_class(made, {"kata": of}) == made
 
-    def faults(spec: objects.PodSpec) -> dict[str, checked.Fault]:
+    def faults(spec: objects.PodSpec) -> dict[str, tuple[str, str]]:
         found = objects.Pod(objects.ObjectMeta(name="p", namespace="default"), spec)
         return checked.refused(Snapshot(pods=[found], to_create=["default/p"], runtime_classes={"kata": of}))
 

@@ -169,6 +169,31 @@ def test_where_room_is_short_large_pods_make_way() -> None:
     assert counts.sum() == 13
 
 
+def test_anti_affinity_with_a_single_pod_is_cleared() -> None:
+    """Room is on every node; the only node of p's choice holds the one pod that keeps it off, which can go elsewhere."""
+    term = [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}]
+    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}
+    objects = [
+        node("a", labels={"disk": "ssd"}),
+        node("b"),
+        pod("x", labels={"app": "x"}),
+        pod("p", selector={"disk": "ssd"}, affinity=anti),
+    ]
+    _, counts = solved(objects, {"x": "a"})
+    assert counts.sum() == 2
+
+
+def test_host_ports_are_cleared() -> None:
+    def ported(name: str, **more: Any) -> Object:
+        found = pod(name, **more)
+        found["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
+        return found
+
+    objects = [node("a", labels={"disk": "ssd"}), node("b"), ported("x"), ported("p", selector={"disk": "ssd"})]
+    _, found = solved(objects, {"x": "a"})
+    assert found.sum() == 2
+
+
 def test_a_pod_that_keeps_its_like_off_the_zone_moves_within_it() -> None:
     """A zone each; x fills the node that p needs, and no other zone is free of x's kind."""
     term = [{"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "x"}}}]

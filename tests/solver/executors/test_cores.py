@@ -51,5 +51,5 @@ def test_a_limit_of_groups_leaves_so_many_workers(limit: float | None, expected:
     monkeypatch.setattr(module, "usable_cores", lambda: 8)
     monkeypatch.setattr(module, "_limit", lambda: limit)
     assert cores() == expected
-    solver = CpSat(RunContext.start(Options()))._solver(1, tight=False, quick=False, workers=None)
+    solver = CpSat(RunContext.start(Options()))._solver(1, tight=False, quick=False)
     assert solver.parameters.num_workers == expected

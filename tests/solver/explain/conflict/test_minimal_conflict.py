@@ -230,7 +230,7 @@ def mounting(name: str, **more: Any) -> Object:
 
 
 def test_a_missing_object_comes_before_lack_of_room() -> None:
-    asking = {"resourceClaims": [{"name": "gpus", "resourceClaimName": "gone"}]}
+    asking: dict[str, Any] = {"resourceClaims": [{"name": "gpus", "resourceClaimName": "gone"}]}
     for objects, rule in (([mounting("p", cpu="9")], "VolumeBinding"), ([pod("p", cpu="9", **asking)], "DynamicResources")):
         found = cause([node("a"), *objects])
         assert names(found) == [rule]

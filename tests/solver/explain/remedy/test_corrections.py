@@ -46,7 +46,7 @@ def test_a_request_is_lowered_to_the_largest_that_fits() -> None:
 def test_the_container_with_the_largest_request_gives_it_up_and_equal_limits_follow() -> None:
     given = unit([node("a", cpu="4"), resources({"cpu": "5"}, {"cpu": "1"})])
     (way,) = ask(given, "NodeResourcesFit")
-    first, second = applied(given, way).snapshot.pods[0].spec.containers or ()
+    first, second = list(applied(given, way).snapshot.pods[0].spec.containers or ())
     assert first.resources is not None
     assert second.resources is not None
     assert (first.resources.requests, first.resources.limits) == ({"cpu": "3"}, {"cpu": "3"})

@@ -130,7 +130,7 @@ def test_a_document_has_the_course_and_the_remedy() -> None:
 
 
 def test_a_quota_that_leaves_no_room_for_surge_is_respected() -> None:
-    quota = {
+    quota: Any = {
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "4"}},
     }  # fmt: skip
     assert [end.skew for end in rolled([quota, *two_zones()]).worstEnds] == [3]  # 3 replicas and 1 more
