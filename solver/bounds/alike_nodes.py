@@ -24,7 +24,9 @@ def alike_nodes(sub: Cluster, objective: Objective, classes: Sequence[int], elig
     need = sub.demand.T @ sub.count
     room += [np.minimum(sub.free[:, r], need[r]) for r in np.flatnonzero(need)]
     columns: list[Ints | Ids | Bools] = [objective.node_points(g) for g in classes]
-    spreads: list[Spread | SoftSpread] = [spread for cls in sub.classes for spread in (*cls.spread, *cls.soft_spread)]
+    spreads: list[Spread | SoftSpread] = []
+    for cls in sub.classes:
+        spreads += [*cls.spread, *cls.soft_spread]
     sets = {spread.eligible for spread in spreads}
     matchers = {spread.matcher for spread in spreads if spread.matcher is not None}
     matchers |= {cls.affinity.full for cls in sub.classes if cls.affinity is not None}

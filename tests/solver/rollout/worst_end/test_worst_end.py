@@ -129,11 +129,12 @@ def test_a_document_has_the_course_and_the_remedy() -> None:
     assert "the skew is at most 1" in way.message
 
 
+def quota(pods: int) -> Object:
+    metadata = {"name": "q", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {"pods": str(pods)}}}
+
+
 def test_a_quota_that_leaves_no_room_for_surge_is_respected() -> None:
-    quota: Any = {
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "4"}},
-    }  # fmt: skip
-    assert [end.skew for end in rolled([quota, *two_zones()]).worstEnds] == [3]  # 3 replicas and 1 more
-    quota["spec"]["hard"]["pods"] = "3"
-    (end,) = rolled([quota, *two_zones(strategy=rolling(1, 1))]).worstEnds
+    assert [end.skew for end in rolled([quota(4), *two_zones()]).worstEnds] == [3]  # 3 replicas and 1 more
+    (end,) = rolled([quota(3), *two_zones(strategy=rolling(1, 1))]).worstEnds
     assert end.bound >= (end.skew or 0)
