@@ -1,8 +1,7 @@
 """The part of the Kubernetes API that decides placement, as msgspec Structs with the API's own field names.
 
-Unknown fields are skipped while decoding. Optional fields are ``None`` when absent *or* explicitly null, as the API server treats both
-alike; readers write ``x.labels or {}``. Quantities stay as written (text or number), for :mod:`kubestow.models.kube.quantity`.
-Source: the OpenAPI types of k8s.io/api (core/v1, scheduling/v1).
+Unknown fields are skipped. Optional fields are ``None`` when absent *or* null, as for the API server; readers write ``x.labels or {}``.
+Quantities stay as written, for :mod:`kubestow.models.kube.quantity`. Source: the OpenAPI types of k8s.io/api (core/v1, scheduling/v1).
 """
 
 from __future__ import annotations
@@ -388,10 +387,6 @@ def is_terminal(pod: Pod) -> bool:
 
 def is_terminating(pod: Pod) -> bool:
     return pod.metadata.deletionTimestamp is not None
-
-
-def preempts_never(pod: Pod) -> bool:
-    return pod.spec.preemptionPolicy == "Never"
 
 
 def is_waiting(pod: Pod) -> bool:

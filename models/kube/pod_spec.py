@@ -162,3 +162,8 @@ def _class(requests: dict[str, Fraction], limits: dict[str, Fraction]) -> str:
     if all(limits.get(name) and requests.get(name) == limits[name] for name in _COUNTED):
         return GUARANTEED
     return BURSTABLE
+
+
+def preempts_never(pod: Pod) -> bool:
+    """Return True if kube-scheduler evicts no other pod for this one."""
+    return pod.spec.preemptionPolicy == "Never"

@@ -9,7 +9,8 @@ from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.documents import placement as doc
 from kubestow.models.gangs import gangs
 from kubestow.models.kube.device_objects import ResourceClaim
-from kubestow.models.kube.objects import pod_key, preempts_never
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.kube.pod_spec import preempts_never
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause

@@ -55,7 +55,7 @@ ROWS = (
     ),
     Row(
         "05-daemonset-pending-full-node", "explain cluster.yaml", 0,
-        ("w1 has 0 pod slots free", "move 1 pod to another node: apps/filler-x-00 from w1", "!drop metadata.name"),
+        ("w1 has 0 pod slots free", "move apps/filler-x-00 from w1 to w2", "!drop metadata.name"),
         "the controller makes the pod for this node; without the field it would make it again",
     ),
     Row(

@@ -14,7 +14,8 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.documents.placement import Remedy
 from kubestow.models.kube.lenient_decode import some
-from kubestow.models.kube.objects import pod_key, preempts_never
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.kube.pod_spec import preempts_never
 from kubestow.solver import rules as scheduling_rules
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy import add_nodes, buy_nodes, fewer_pods, preempt, raise_quotas
