@@ -25,8 +25,7 @@ from kubestow.models.documents.policy import Policy
 from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan
 from kubestow.models.documents.sizing import Sizing
 from kubestow.models.kube.feature_gates import VERSIONS
-from kubestow.models.scheduler import configuration
-from kubestow.models.scheduler.profiles import profiles as scheduler_profiles
+from kubestow.models.scheduler.profiles import read_profiles
 from kubestow.models.snapshot import snapshot as snapshots
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.expand import Expansion
@@ -47,8 +46,8 @@ _Struct = TypeVar("_Struct", Edits, Limits)
 _Document = TypeVar("_Document", Placement, RebalancePlan)
 _GOALS = ("repair", "improve", "consolidate", "admit")
 #: Largest values for the limits of a plan, as on the command line.
-_MAX_LIMITS = {"maxMoves": 2**31 - 1, "maxMovesPerNamespace": 2**31 - 1, "maxMovesPerWorkload": 2**31 - 1, "maxWaves": 2**31 - 1,
-               "maxFreed": 2**31 - 1, "maxEvictions": 2**31 - 1, "minGain": 10**6}  # fmt: skip
+_COUNTS = ("maxMoves", "maxMovesPerNamespace", "maxMovesPerWorkload", "maxWaves", "maxFreed", "maxEvictions")
+_MAX_LIMITS = {**dict.fromkeys(_COUNTS, 2**31 - 1), "minGain": 10**6}
 
 
 @final
@@ -175,39 +174,23 @@ def solve(
 
 
 def simulate(
-    given: Input,
-    options: Options | None = None,
-    *,
-    scheduler_config: Path | None = None,
-    runs: int = 1,
-    stop: threading.Event | None = None,
+    given: Input, options: Options | None = None, *, scheduler: Path | None = None, runs: int = 1, stop: threading.Event | None = None
 ) -> Placement:
     """Return the placement that kube-scheduler itself would choose, one pod at a time.
 
-    >>> placement = simulate(load("instances/quickstart.yaml"))
-    >>> placement.engine, len(placement.assignments), [pod.pod for pod in placement.unplaced]
-    ('kube-scheduler', 13, ['shop/report-0', 'shop/report-1'])
+    >>> [pod.pod for pod in simulate(load("instances/quickstart.yaml")).unplaced]
+    ['shop/report-0', 'shop/report-1']
 
     Args:
         given: The input from :func:`load`, with its policy.
         options: Only ``seed``, ``include_gated`` and ``daemon_namespaces`` are used.
-        scheduler_config: The file of a KubeSchedulerConfiguration, or of a ConfigMap that holds one. None: the defaults.
-        runs: Number of simulations, each with a seed of its own. The result is that of the first, with the outcomes of all.
+        scheduler: The file of a KubeSchedulerConfiguration, or of a ConfigMap that holds one. None: the defaults.
+        runs: Number of simulations, at least 1, with one seed after the other. The result is that of the first.
         stop: Event that ends the simulation; the remaining pods stay unplaced.
-
-    Raises:
-        InputError: The configuration cannot be read.
-        ValueError: ``runs`` is below 1.
     """
-    if runs < 1:
-        raise ValueError(f"runs: {runs} is below 1")
-    resolved = replace(
-        _options(_input(given), options),
-        workloads=given.workloads,
-        edits=given._asked.edits,
-        unmodelled=tuple(given._expansion.unmodelled),
-    )
-    profiles = None if scheduler_config is None else scheduler_profiles(*configuration.read(_paths([scheduler_config])[0]))
+    unmodelled = tuple(given._expansion.unmodelled)
+    resolved = replace(_options(_input(given), options), workloads=given.workloads, edits=given._asked.edits, unmodelled=unmodelled)
+    profiles = None if scheduler is None else read_profiles(_paths([scheduler])[0])
     return _signed(simulate_scheduler(given.snapshot, resolved, profiles, runs=runs, stop=stop), given)
 
 
@@ -238,12 +221,8 @@ def rebalance(
     unknown += [
         f"alsoMove: {name!r} is neither bare nor local-storage" for name in limits.alsoMove if name not in ("bare", "local-storage")
     ]
-    values = ((name, getattr(limits, name), upper_limit) for name, upper_limit in _MAX_LIMITS.items())
-    unknown += [
-        f"{name}: {value} is not in the range 0 to {upper_limit}"
-        for name, value, upper_limit in values
-        if not 0 <= (value or 0) <= upper_limit
-    ]
+    values = ((name, getattr(limits, name), limit) for name, limit in _MAX_LIMITS.items())
+    unknown += [f"{name}: {value} is not in the range 0 to {limit}" for name, value, limit in values if not 0 <= (value or 0) <= limit]
     wrong = [*unknown, *goals.misuses(options.goals, options.drain, limits), *filter(None, [goals.priced(limits, given.policy)])]
     if wrong:
         raise ValueError("\n".join(wrong))

@@ -34,7 +34,7 @@ SIGNATURES = {
     "allow_unknown_fields: 'bool' = False) -> 'Input'",
     "solve": "(given: 'Input', options: 'Options | None' = None, *, on_progress: 'OnProgress | None' = None, "
     "stop: 'threading.Event | None' = None) -> 'Placement'",
-    "simulate": "(given: 'Input', options: 'Options | None' = None, *, scheduler_config: 'Path | None' = None, runs: 'int' = 1, "
+    "simulate": "(given: 'Input', options: 'Options | None' = None, *, scheduler: 'Path | None' = None, runs: 'int' = 1, "
     "stop: 'threading.Event | None' = None) -> 'Placement'",
     "rebalance": "(given: 'Input', options: 'PlanOptions', *, on_progress: 'OnProgress | None' = None, "
     "stop: 'threading.Event | None' = None) -> 'RebalancePlan'",

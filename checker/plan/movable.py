@@ -18,7 +18,7 @@ from kubestow.models.gangs.declarations import Groups
 from kubestow.models.gangs.markers import members
 from kubestow.models.kube import objects, workload_objects
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.models.workloads.running_gangs import disturbed
+from kubestow.models.workloads.gangs.running_gangs import disturbed
 
 _REPLACED: Final = ("ReplicaSet", "ReplicationController", "StatefulSet", "Job")
 _SAFE: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"

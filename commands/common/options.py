@@ -333,12 +333,8 @@ policy = in_order(
     ),
 )
 
-scheduler_config: Decorator = click.option(
-    "--scheduler-config",
-    metavar="FILE",
-    type=READ,
-    help="KubeSchedulerConfiguration, or a ConfigMap with one: profiles, weights and arguments of the points.",
-)
+_SCHEDULER_CONFIG = "KubeSchedulerConfiguration, or a ConfigMap with one: profiles, weights and arguments of the points."
+scheduler_config: Decorator = click.option("--scheduler-config", metavar="FILE", type=READ, help=_SCHEDULER_CONFIG)
 
 #: Options that make a search repeatable.
 repeatable = in_order(

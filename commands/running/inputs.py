@@ -24,8 +24,7 @@ from kubestow.models.execution import execution_grace
 from kubestow.models.execution.execution_grace import History
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.right_sizing.read import read as read_requests
-from kubestow.models.scheduler import configuration
-from kubestow.models.scheduler.profiles import Profile, profiles
+from kubestow.models.scheduler.profiles import Profile, read_profiles
 from kubestow.models.snapshot import snapshot as snapshots
 from kubestow.models.snapshot import sources
 from kubestow.models.snapshot.capture_info import instant
@@ -78,7 +77,7 @@ def read_policy(choices: PolicyChoices) -> Policy:
 
 def read_schedulers(path: str | None) -> dict[str, Profile] | None:
     """Return the profiles in a configuration of kube-scheduler by schedulerName, or None without a file."""
-    return None if path is None else checked(lambda: profiles(*configuration.read(path)))
+    return None if path is None else checked(lambda: read_profiles(path))
 
 
 def load(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +69,6 @@ def compile_cluster(
         classes=classes,
         demand=np.array([[amounts.get(name, 0) for name in resources] for amounts in demand], dtype=np.int64).reshape(-1, len(resources)),
         supposed=np.array(supposed, dtype=np.int64).reshape(-1, 2),
-        fixed_supposed=fixed_pods.supposed(fixed, nodes.size),
         count=np.array([c.count for c in classes], dtype=np.int64),
         priority=np.array([c.priority for c in classes], dtype=np.int64),
         profile=np.array([c.profile for c in classes], dtype=np.int32),
@@ -76,12 +76,9 @@ def compile_cluster(
         node_sets=rules.node_sets,
         toleration_sets=rules.toleration_sets,
         node_scores={each.name: each.rows for each in scores},
-        fixed_anti=fixed_pods.anti(fixed),
-        fixed_ports=fixed_pods.ports(fixed),
         volumes=VolumeTable(snapshot, nodes),
         fixed_claims=fixed_pods.claims(snapshot, scope, node_index),
         policy=policy,
-        fixed_pulls=fixed_pods.pulls(fixed, nodes.size),
         trees={node_index[name]: tree for name, tree in trees.items() if name in node_index},
         fixed_containers=reader.containers.fixed(((t.containers, t.nodes.astype(np.int64)) for t in fixed), nodes.size),
         declared=reader.gangs,
@@ -89,7 +86,18 @@ def compile_cluster(
         devices=devices,
         _placed=placed,
         _settled=settled,
+        **_of_fixed(fixed, nodes.size),
     )
+
+
+def _of_fixed(fixed: Sequence[ClassTemplate], size: int) -> dict[str, Any]:
+    """Return the fields of a cluster that hold the terms, ports and assumed requests of fixed pods; ``size``: number of nodes."""
+    return {
+        "fixed_supposed": fixed_pods.supposed(fixed, size),
+        "fixed_anti": fixed_pods.anti(fixed),
+        "fixed_ports": fixed_pods.ports(fixed),
+        "fixed_pulls": fixed_pods.pulls(fixed, size),
+    }
 
 
 def _templates(

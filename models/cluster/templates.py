@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 
 from kubestow.models.cluster.admission import Refusal, refusals
+from kubestow.models.cluster.anti_affinity.pod_terms import namespace_labels_of
 from kubestow.models.cluster.cluster import AffinityTerm, Ids, Matchers, Pull
 from kubestow.models.cluster.default_spread import DefaultSpread
 from kubestow.models.cluster.node_scores import weighed
-from kubestow.models.cluster.pod_terms import namespace_labels_of
 from kubestow.models.devices.demand import DeviceDemand
 from kubestow.models.devices.table import DeviceTable
 from kubestow.models.documents.policy import DefaultConstraint, Policy

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kubestow.models.cluster.pod_terms import NAME_LABEL
+from kubestow.models.cluster.anti_affinity.pod_terms import NAME_LABEL
 from kubestow.models.kube.objects import Pod, PodAffinityTerm, is_terminal, pod_key
 from kubestow.models.kube.pod_spec import affinity_terms
 from kubestow.models.kube.selectors import Selector, canonical, requirement_holds, selector_matches

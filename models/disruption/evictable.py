@@ -14,7 +14,7 @@ from kubestow.models.gangs.markers import members, names
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.scope import SAFE_TO_EVICT_ANNOTATION, is_mirror, is_replicated
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.models.workloads.running_gangs import disturbed
+from kubestow.models.workloads.gangs.running_gangs import disturbed
 
 #: Annotations of Karpenter and the descheduler. The latter count with any value.
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"

@@ -32,9 +32,7 @@ class Doc(msgspec.Struct, omit_defaults=False, forbid_unknown_fields=False):
 class ContainerRequests(Doc):
     """A change of a container's requests in all pods of a workload."""
 
-    workload: Annotated[
-        str, Meta(description="The workload, `Kind namespace/name`. If several pods of a workload are named, the largest amounts apply.")
-    ]
+    workload: Annotated[str, Meta(description="The workload, `Kind namespace/name`. Of several named pods, the largest amounts apply.")]
     container: Annotated[str, Meta(description="The name of the container.")]
     requests: Annotated[dict[str, str], Meta(description="The new requests for cpu and memory, as Kubernetes quantities.")]
 
@@ -53,9 +51,7 @@ class Edits(Doc, omit_defaults=True):
     shapes: Annotated[list[Shape], Meta(description="The catalogue entries of the shapes in `buy`.")] = []
     requests: Annotated[list[ContainerRequests], Meta(description="New container requests. Limits below them are raised.")] = []
     rehouse: Annotated[bool, Meta(description="True if bare pods on removed nodes become pending instead of being lost.")] = False
-    buffers: Annotated[bool, Meta(description="True if the chunks of CapacityBuffers are pending pods too, with the lowest priority.")] = (
-        False
-    )
+    buffers: Annotated[bool, Meta(description="True if chunks of CapacityBuffers are pending pods of the lowest priority.")] = False
 
 
 class SnapshotRef(Doc, omit_defaults=True):
@@ -123,9 +119,7 @@ class DeviceResult(Doc, omit_defaults=True):
     pool: Annotated[str, Meta(description="The pool of the device.")]
     device: Annotated[str, Meta(description="The name of the device in its pool.")]
     adminAccess: Annotated[bool, Meta(description="True if the request has admin access, which does not reserve the device.")] = False
-    shareID: Annotated[
-        str | None, Meta(description="The share of the device, null for the whole device. The scheduler will choose a different UUID.")
-    ] = None
+    shareID: Annotated[str | None, Meta(description="The share of the device, null for all of it. The scheduler has its own.")] = None
     consumedCapacity: Annotated[dict[str, str], Meta(description="The consumed device capacity, by capacity name.")] = {}
 
 
@@ -164,9 +158,7 @@ class Unplaced(Doc, omit_defaults=True):
     """A pod without a node. A placement is complete even if pods remain that only SchedulingGates rejects."""
 
     pod: Annotated[str, Meta(description="The pod, namespace/name.")]
-    reasons: Annotated[
-        list[Reason], Meta(description="The rules that reject it after all other pods are placed; SchedulingGates alone if it is gated.")
-    ]
+    reasons: Annotated[list[Reason], Meta(description="The rules that reject it at the end; SchedulingGates alone if it is gated.")]
     gang: Annotated[str | None, Meta(description="The gang of the pod, namespace/name, or null.")] = None
     schedulerMessage: Annotated[str | None, Meta(description="In a simulation: kube-scheduler's own message on the pod.")] = None
     preemption: Annotated[Preemption | None, Meta(description="In a simulation: the pods that kube-scheduler would evict for it.")] = None
@@ -213,16 +205,12 @@ class Cause(Doc, omit_defaults=True):
     pods: Annotated[list[str], Meta(description="The pods concerned, namespace/name.")]
     facts: Annotated[list[Fact], Meta(description="The conflicting rules and capacities.")]
     gang: Annotated[str | None, Meta(description="The gang of the pods, namespace/name, or null.")] = None
-    alone: Annotated[
-        bool, Meta(description="True if it holds without the other pending pods; false if these occupy their nodes in the result.")
-    ] = True
+    alone: Annotated[bool, Meta(description="True if it holds without the other pending pods, false if these are on their nodes.")] = True
     together: Annotated[int, Meta(description="The number of pods to place together: the minimum of a gang, or 1.")] = 1
     minimal: Annotated[bool, Meta(description="True if no fact can be left out.")] = False
     proved: Annotated[bool, Meta(description="True if the conflict is proved.")] = True
     waysOut: Annotated[list[Remedy], Meta(description="Changes proved to resolve the conflict, cheapest first.")] = []
-    untried: Annotated[
-        list[str], Meta(description="Kinds of changes of which not all were tried, because the time or a limit was reached.")
-    ] = []
+    untried: Annotated[list[str], Meta(description="Kinds of changes of which not all were tried, for lack of time or by a limit.")] = []
 
 
 class RolloutPod(Doc, omit_defaults=True):
@@ -351,10 +339,7 @@ class Placement(Doc):
     """A placement of all pending pods."""
 
     snapshot: Annotated[SnapshotRef, Meta(description="The snapshot and the options that decide which pods are placed.")]
-    engine: Annotated[
-        str,
-        Meta(description="The engine that computed it: greedy, exact or lns (the last two use CP-SAT), or kube-scheduler (simulated)."),
-    ]
+    engine: Annotated[str, Meta(description="The engine: greedy, exact or lns (these two use CP-SAT), or a simulated kube-scheduler.")]
     status: Annotated[
         Status,
         Meta(description="Optimal if every requested tier is proved, infeasible if it is proved that nothing fits, else feasible."),
@@ -365,9 +350,7 @@ class Placement(Doc):
     gangs: Annotated[list[GangResult], Meta(description="The gangs with members to be placed.")] = []
     causes: Annotated[list[Cause], Meta(description="The conflicts that leave pods unplaced, with remedies.")] = []
     rollout: Annotated[Rollout | None, Meta(description="The rollout, wave by wave, if one was requested.")] = None
-    outcomes: Annotated[
-        list[SimulatedOutcome], Meta(description="In repeated simulations: the different outcomes, the most frequent first.")
-    ] = []
+    outcomes: Annotated[list[SimulatedOutcome], Meta(description="The outcomes of repeated simulations, most frequent first.")] = []
     unmodelled: Annotated[list[Unmodelled], Meta(description="Fields of the input that kubestow does not model.")] = []
     preferences: Annotated[Preferences | None, Meta(description="The parts of the soft tier.")] = None
     policy: Annotated[Policy | None, Meta(description="The policy of the objective, if it is not the default.")] = None

@@ -1,6 +1,4 @@
-"""Objects that create or group pods: controllers, pod groups, budgets (core, apps, batch, policy). See
-:mod:`kubestow.models.kube.objects`.
-"""
+"""Objects that create or group pods: controllers, pod groups, budgets. See :mod:`kubestow.models.kube.objects`."""
 
 from __future__ import annotations
 

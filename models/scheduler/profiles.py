@@ -26,6 +26,7 @@ from kubestow.models.scheduler.configuration import (
     ResourceSpec,
     SchedulerConfiguration,
     ScoringStrategy,
+    read,
 )
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -97,7 +98,7 @@ class Profile:
         deallocates: True if it looks for claims to deallocate first.
         candidates_percentage: Share of the nodes among which preemption looks for candidates, in percent.
         min_candidates: The least number of these nodes.
-        unmodelled: What the profile changes that kubestow does not follow, in words.
+        unmodelled: Parts of the profile that kubestow does not follow, in words.
     """
 
     name: str = DEFAULT_SCHEDULER
@@ -130,6 +131,15 @@ class Profile:
 
 #: The only profile of a kube-scheduler without a configuration.
 DEFAULT_PROFILE: Final = Profile()
+
+
+def read_profiles(path: str) -> dict[str, Profile]:
+    """Return the profiles in a configuration file by schedulerName.
+
+    Raises:
+        InputError: As for :func:`kubestow.models.scheduler.configuration.read`.
+    """
+    return profiles(*read(path))
 
 
 def profiles(configuration: SchedulerConfiguration, arguments: Collection[Mapping[str, Any]]) -> dict[str, Profile]:

@@ -17,8 +17,9 @@ from kubestow.models.kube import kinds, workload_objects
 from kubestow.models.kube import objects as kube_objects
 from kubestow.models.snapshot import sources
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
-from kubestow.models.workloads import checks, claims, gang_markers
+from kubestow.models.workloads import checks, claims
 from kubestow.models.workloads import replicas as workloads_replicas
+from kubestow.models.workloads.gangs import gang_markers
 from kubestow.models.workloads.merge import located, merge
 from kubestow.models.workloads.ownership import OwnedPods, made_by_custom, named
 from kubestow.models.workloads.pods import Maker, NotAdmitted, admitted
@@ -52,7 +53,7 @@ class Expansion:
 def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, replicas: Mapping[str, int] | None = None) -> Expansion:
     """Return the cluster with the pods of ``manifests`` (loaded with ``manifests=True``) waiting in it; neither input is changed.
 
-    The pods of each workload, also those in the cluster, get its gang's annotations (:mod:`kubestow.models.workloads.gang_markers`).
+    The pods of each workload, also those in the cluster, get its gang's annotations (:mod:`kubestow.models.workloads.gangs.gang_markers`).
 
     Args:
         partial: Each gang may be placed in part.

@@ -9,7 +9,7 @@ from kubestow.audit.checks.violated.affinity import SeparatedPods, lonely
 from kubestow.audit.checks.violated.running_pods import Running, only_execution, without_execution
 from kubestow.audit.view.usable_nodes import UsableNodes
 from kubestow.audit.view.view import ClusterView
-from kubestow.models.cluster.pod_terms import term_matches
+from kubestow.models.cluster.anti_affinity.pod_terms import term_matches
 from kubestow.models.execution.execution_grace import without
 from kubestow.models.kube.objects import PodAffinityTerm, is_waiting
 from kubestow.solver.rebalance.excused_filters import sentences

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from kubestow.models.cluster.pod_terms import namespace_labels
+from kubestow.models.cluster.anti_affinity.pod_terms import namespace_labels
 from kubestow.models.kube.objects import Pod, PodAffinityTerm, pod_key
 from kubestow.models.kube.pod_requests import allocatable
 from kubestow.models.kube.pod_spec import required_terms

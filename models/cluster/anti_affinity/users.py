@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kubestow.models.cluster.pod_terms import looks_everywhere, namespace_labels
+from kubestow.models.cluster.anti_affinity.pod_terms import looks_everywhere, namespace_labels
 from kubestow.models.documents.policy import AntiAffinityUser, Policy
 from kubestow.models.kube.objects import Pod
 from kubestow.models.snapshot.snapshot import Snapshot

@@ -21,7 +21,7 @@ from kubestow.models.snapshot.scope import Scope, select
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.checks import held_by_buffers, is_held
 from kubestow.models.workloads.expand import Expansion, made_by_another
-from kubestow.models.workloads.gang_markers import elsewhere, stated
+from kubestow.models.workloads.gangs.gang_markers import elsewhere, stated
 from kubestow.models.workloads.ownership import OwnedPods
 from kubestow.models.workloads.replicas import stated_pods, suspended
 from kubestow.models.workloads.view import WorkloadView, listed, selector, view

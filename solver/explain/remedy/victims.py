@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import numpy as np
 
+from kubestow.models.cluster.anti_affinity.pod_terms import term_matches
 from kubestow.models.cluster.cluster import Cluster, GangGroup
 from kubestow.models.cluster.compile import compile_cluster
-from kubestow.models.cluster.pod_terms import term_matches
 from kubestow.models.disruption.evictable import exclusions, living_gangs
 from kubestow.models.documents.placement import Remedy
 from kubestow.models.kube import objects, pod_requests

@@ -12,7 +12,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from kubestow.models.cluster.pod_terms import term_matches
+from kubestow.models.cluster.anti_affinity.pod_terms import term_matches
 from kubestow.models.execution.execution_grace import Rule
 from kubestow.models.kube.objects import Pod, PodAffinity, PodAffinityTerm, is_terminal, is_terminating, pod_key
 from kubestow.models.kube.selectors import NodeColumns

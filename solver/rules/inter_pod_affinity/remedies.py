@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
+from kubestow.models.cluster.anti_affinity.pod_terms import term_matches
 from kubestow.models.cluster.cluster import Cluster
-from kubestow.models.cluster.pod_terms import term_matches
 from kubestow.models.documents.placement import Remedy
 from kubestow.models.kube import objects
 from kubestow.models.kube.objects import Pod, PodAffinityTerm

@@ -14,8 +14,8 @@ from kubestow.models.disruption.evictable import exclusions
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.scope import is_replicated
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.workloads.gangs.running_gangs import disturbed
 from kubestow.models.workloads.ownership import PodOwners, pods_of_sets
-from kubestow.models.workloads.running_gangs import disturbed
 from tests.models.custom_workloads.objects import NODES, Object, custom, grown, job_set, lws, template
 from tests.objects import pod
 
