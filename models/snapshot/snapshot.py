@@ -31,20 +31,13 @@ from kubestow.models.snapshot import api_types, duplicate_keys, interning, settl
 from kubestow.models.snapshot.capture_info import Capture, capture_info
 from kubestow.models.snapshot.decode import DocumentReader, identity_of
 from kubestow.models.snapshot.gc_pause import no_gc
+from kubestow.models.snapshot.input_error import InputError as InputError
 from kubestow.models.snapshot.object_names import LABEL_TEXT, NameCheck, is_label, key_of
 from kubestow.models.snapshot.texts import bundles, exports, inputs
 from kubestow.models.snapshot.unknown_fields import FieldCheck, NotUnderstood, field_check
 from kubestow.models.snapshot.yaml_reader import YamlError, documents
 
 _LARGE_YAML_BYTES: Final = 10_000_000  # bytes; a hint is due beyond this: YAML reads about 100 times slower than JSON
-
-
-class InputError(Exception):
-    """Bad input: one line per problem, each with file, object and field path."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = list(problems)
 
 
 @dataclass

@@ -1,0 +1,11 @@
+"""The error for contradictory options or arguments."""
+
+from __future__ import annotations
+
+
+class WrongUse(ValueError):
+    """Contradictory options, independent of the input. The command line prints the first contradiction and exits with 2."""
+
+    def __init__(self, *contradictions: str) -> None:
+        super().__init__("\n".join(contradictions))
+        self.contradictions = contradictions
