@@ -29,7 +29,8 @@ from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.report.documents import results
 from kubestow.report.documents.results import Result
 from kubestow.solver.rebalance.problem.options import PlanOptions
-from kubestow.solver.runtime.options import Engine, OnProgress, Options, Progress
+from kubestow.solver.runtime.engines import ENGINES
+from kubestow.solver.runtime.options import OnProgress, Options, Progress
 from kubestow.solver.solve import place
 
 __all__ = [
@@ -294,8 +295,8 @@ def _options(given: Input, options: Options | None) -> Options:
     _expect("options", chosen, Options)
     if chosen.policy not in (policies.DEFAULT, given.policy):
         raise ValueError("options.policy: the policy is given to load")
-    if chosen.engine not in get_args(Engine):
-        raise ValueError(f"options.engine: {chosen.engine!r} is none of {', '.join(get_args(Engine))}")
+    if chosen.engine not in ENGINES:
+        raise ValueError(f"options.engine: {chosen.engine!r} is none of {', '.join(ENGINES)}")
     return replace(chosen, policy=given.policy)
 
 

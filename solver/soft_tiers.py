@@ -119,7 +119,7 @@ class _LaterTiersSearch:
 
     def preferences(self, *, reserve: float) -> None:
         """Improve the soft tier, if there is one; ``reserve``: time fraction to leave unused."""
-        if not self.objective.empty and self._many and self.context.options.engine == "greedy":
+        if not self.objective.empty and self._many and not self.context.options.strategy.searches:
             self._bound_alone()
         elif not self.objective.empty:
             search = self._exact()
@@ -143,7 +143,7 @@ class _LaterTiersSearch:
         """Improve the tier `topologySpread` without losing preferences; ``strategy``: decides between equally empty nodes."""
         complete = int(self.best.counts.sum()) == int(fits(self.cluster, self.eligibility).sum())
         tier = self._begin(domains, DOMAINS, complete=complete)
-        if tier.value < tier.bound and not self._late() and not (self._many and self.context.options.engine == "greedy"):
+        if tier.value < tier.bound and not self._late() and not (self._many and not self.context.options.strategy.searches):
             costs = None if strategy is None else strategy.pod_costs(self.best.counts)
             self._even_out(costs, PARAMETERS.domains_seconds, domains=True)
             self._update(tier, domains)
@@ -199,10 +199,10 @@ class _LaterTiersSearch:
             tier.value >= tier.bound
             or int(np.count_nonzero(self.eligibility)) > variables
             or context.over()
-            or context.options.engine == "greedy"
+            or not context.options.strategy.searches
         ):
             return
-        if context.options.engine != "lns":
+        if context.options.strategy.whole_models:
             self.engine = self.engine or "exact"
 
         def report(value: int, bound: int) -> None:

@@ -51,6 +51,7 @@ _MODELLING = {
     "kubestow.solver.numa",
     "kubestow.solver.objective",
     "kubestow.solver.ortools",
+    "kubestow.solver.placed_steps",
     "kubestow.solver.placed_tiers",
     "kubestow.solver.rebalance",
     "kubestow.solver.rollout",
