@@ -208,7 +208,7 @@ class PlacedSteps:
             nonlocal calls
             calls += 1
             self.deadline.charge(self.parameters.insertion_seconds)
-            spent = calls * self.parameters.insertion_seconds if self.options.deterministic else time.monotonic() - started
+            spent = self.deadline.by_clock(time.monotonic() - started, otherwise=calls * self.parameters.insertion_seconds)
             return 1.0 if self.stop.is_set() else max(spent / max(seconds, 1e-6), (calls - last) / patience)
 
         wanted = self.cluster.per_priority(self.cluster.count)

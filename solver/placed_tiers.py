@@ -14,7 +14,7 @@ PROVED = "the placed tiers are proved"
 
 
 @dataclass(frozen=True)
-class Step:
+class PlacedStep:
     """A step of the search. No step returns a placement of fewer pods of a priority without more of a higher one, or a larger bound.
 
     Attributes:
@@ -54,49 +54,49 @@ def _repair_fraction(search: PlacedSteps) -> float:
     return search.parameters.repair_fraction if search.cluster.devices is None else search.parameters.device_repair_fraction
 
 
-BOUND: Final = Step(
+BOUND: Final = PlacedStep(
     PlacedSteps.bound,
     needs=lambda *_: True,
     costs=lambda search: search.budget(search.parameters.relax_fraction, search.parameters.relax_seconds),
     guarantees="Bounds of a linear relaxation, in whole gangs.",
 )
-EXACTLY: Final = Step(
+EXACTLY: Final = PlacedStep(
     PlacedSteps.fill_exactly,
     needs=lambda *_: True,
     costs=lambda search: search.budget(search.parameters.fill_fraction),
     guarantees="Nodes filled to the last unit, if there is almost no slack.",
 )
-TIGHTEN: Final = Step(
+TIGHTEN: Final = PlacedStep(
     PlacedSteps.tighten,
     needs=lambda search, _: search.tight is not None,
     costs=lambda search: search.budget(search.parameters.tighten_fraction),
     guarantees="Bounds of node patterns, and the chosen pods packed as they allow.",
 )
-SHARES: Final = Step(
+SHARES: Final = PlacedStep(
     PlacedSteps.fill,
     needs=lambda search, answer: search.cluster.devices is not None and _incomplete(search, answer),
     costs=lambda search: search.budget(search.parameters.fill_fraction),
     guarantees="Nodes with shared devices refilled.",
 )
-REPAIR: Final = Step(
+REPAIR: Final = PlacedStep(
     PlacedSteps.repair,
     needs=_incomplete,
     costs=lambda search: search.budget(_repair_fraction(search)),
     guarantees="No gain by insertions within the patience.",
 )
-GANGS: Final = Step(
+GANGS: Final = PlacedStep(
     PlacedSteps.pack,
     needs=_incomplete,
     costs=lambda search: search.budget(search.parameters.pack_fraction),
     guarantees="Each unplaced gang was tried alone, except in instances that an exact model solves faster.",
 )
-EXACT: Final = Step(
+EXACT: Final = PlacedStep(
     PlacedSteps.exact,
     needs=lambda search, _: search.options.strategy.takes_whole(search.pairs, search.parameters.exact_limit),
     costs=lambda search: search.deadline.remaining(),
     guarantees="The bounds of CP-SAT on the whole model, and its encoding.",
 )
-NEIGHBOURHOODS: Final = Step(
+NEIGHBOURHOODS: Final = PlacedStep(
     PlacedSteps.neighbourhoods,
     needs=lambda *_: True,
     costs=lambda search: search.budget(0.9 if search.objective.empty else 0.5),

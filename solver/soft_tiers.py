@@ -169,11 +169,11 @@ class _LaterTiersSearch:
     def _late(self) -> bool:
         """Return whether nothing more may start: a stop was requested, or time is up by the clock."""
         context = self.context
-        return context.stop.is_set() or (not context.options.deterministic and context.deadline.remaining() <= 0)
+        return context.stop.is_set() or context.deadline.by_clock(context.deadline.remaining(), otherwise=1.0) <= 0
 
     def _allowance(self) -> float:
         """Return the CP-SAT seconds for a tier that was not requested."""
-        spent = 0.0 if self.context.options.deterministic else self.context.deadline.elapsed()
+        spent = self.context.deadline.by_clock(self.context.deadline.elapsed(), otherwise=0.0)
         return max(PARAMETERS.unrequested_seconds, PARAMETERS.unrequested_fraction * spent)
 
     def _begin(self, measure: Strategy, name: str, *, complete: bool) -> doc.TierResult:
@@ -222,7 +222,7 @@ class _LaterTiersSearch:
         def progress() -> float:
             nonlocal calls
             calls += 1
-            spent = calls / max_calls if self.context.options.deterministic else (time.monotonic() - started) / seconds
+            spent = self.context.deadline.by_clock((time.monotonic() - started) / seconds, otherwise=calls / max_calls)
             return 1.0 if self.context.stop.is_set() else spent
 
         if not search.even_out(costs, progress, domains=domains):

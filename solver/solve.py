@@ -47,6 +47,7 @@ from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.rules.unread import unread
 from kubestow.solver.runtime.deadline import Deadline, afterwards
 from kubestow.solver.runtime.options import OnProgress, Options
+from kubestow.solver.runtime.phase_seconds import phase_seconds
 from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.search.outcome import StartPlacement
@@ -84,10 +85,8 @@ def place(
     report("verify")
     with set_aside():
         insist(verify(snapshot, result))
-    if not options.deterministic:
-        result.seconds = doc.Seconds(
-            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
-        )
+    result.seconds = phase_seconds(options, started, solved, compiled)
+    if result.seconds is not None:
         result.search = report.trace.finish(result.objective, solved - started)
     return result
 
@@ -149,7 +148,7 @@ def _explained(
         return answer, []
     options = context.options
     limit = options.time_limit or EXPLAIN_SECONDS
-    spent = limit / 2 if options.deterministic else context.deadline.elapsed()
+    spent = context.deadline.by_clock(context.deadline.elapsed(), otherwise=limit / 2)
     seconds = min(EXPLAIN_SECONDS, max(limit / 40, limit - spent))
     if seconds < MIN_EXPLAIN_TO_COMPILE_RATIO * compiling and not options.deterministic:
         return answer.noting("causes are left out: there was no time for them (--time-limit)"), []

@@ -34,6 +34,7 @@ from kubestow.solver.rebalance.waves.schedule import waves as group
 from kubestow.solver.refused_pods import refuse_domain_blocking
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress
+from kubestow.solver.runtime.phase_seconds import phase_seconds
 from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -88,10 +89,8 @@ def rebalance(
     report("verify")
     plan.before, plan.after, plan.leastWaves = summary(snapshot, plan)
     insist(verify_plan(snapshot, plan, earlier=plan_options.history.earlier))
-    if not options.deterministic:
-        plan.seconds = doc.Seconds(
-            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
-        )
+    plan.seconds = phase_seconds(options, started, solved, compiled)
+    if plan.seconds is not None:
         plan.search = report.trace.finish(plan.objective, solved - started)
     return plan
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 import numpy as np
 
@@ -38,7 +39,9 @@ def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str
     whole = remaining_seconds()
 
     def over() -> bool:  # construction ignores the clock in a deterministic run
-        return context.stop.is_set() or (not options.deterministic and remaining_seconds() < whole * (1 - CONSTRUCTION_TIME_FRACTION))
+        return context.stop.is_set() or context.deadline.by_clock(remaining_seconds(), otherwise=inf) < whole * (
+            1 - CONSTRUCTION_TIME_FRACTION
+        )
 
     context.report("greedy")
     builder = MoveBuilder(problem, over)

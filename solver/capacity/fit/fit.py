@@ -12,7 +12,7 @@ from kubestow.checker.capacity.fit import check_fit
 from kubestow.checker.violation import insist
 from kubestow.models.cluster.unknown_namespaces import SENTENCE, undecided
 from kubestow.models.documents import fit as doc
-from kubestow.models.documents.placement import Cause, Edits, Placement, Seconds, Unmodelled
+from kubestow.models.documents.placement import Cause, Edits, Placement, Unmodelled
 from kubestow.models.kube.objects import is_terminal
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.buffers.states import of_fit
@@ -25,6 +25,7 @@ from kubestow.solver.placed_steps import PlacedAnswer
 from kubestow.solver.refused_pods import refuse_domain_blocking
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
+from kubestow.solver.runtime.phase_seconds import phase_seconds
 from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.solve import document
@@ -97,8 +98,7 @@ def fit(
         notes=[*_left_out(question), *notes],
     )  # fmt: skip
     insist(check_fit(edited, result).violations)
-    if not options.deterministic:
-        result.seconds = Seconds(solve=round(solved - started, 3), verify=round(time.monotonic() - solved, 3))
+    result.seconds = phase_seconds(options, started, solved)
     return result
 
 

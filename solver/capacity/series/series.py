@@ -21,6 +21,7 @@ from kubestow.solver.capacity.size.search import SizeOutcome, SizeSearch
 from kubestow.solver.capacity.size.size import MAX_CHECK_TO_COMPILE_RATIO, PREFERENCE_TIME_FRACTION, answer, reference
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
+from kubestow.solver.runtime.phase_seconds import phase_seconds
 from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -78,9 +79,7 @@ def size_series(
     if outcome.infeasible_index is not None:
         result.notes.append(f"no purchase places all pods of the snapshot of {result.snapshot.capturedAt}")
     result.series = [_moment(purchase_bases[i], options, outcome, i, answers.get(i)) for i in range(len(purchase_bases))]
-    if not options.deterministic:
-        seconds = time.monotonic() - solved
-        result.seconds = doc.Seconds(compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(seconds, 3))
+    result.seconds = phase_seconds(options, started, solved, compiled)
     return result
 
 

@@ -40,6 +40,7 @@ from kubestow.solver.explain.unplaced import left_of
 from kubestow.solver.objective.tie_break import choose
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
+from kubestow.solver.runtime.phase_seconds import phase_seconds
 from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.solve import document, improve_later
@@ -105,10 +106,7 @@ def size(
     solved = time.monotonic()
     result = answer(cluster, offered, catalogue, request, outcome, context)
     result.withoutBuffers = without
-    if not options.deterministic:
-        result.seconds = doc.Seconds(
-            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
-        )
+    result.seconds = phase_seconds(options, started, solved, compiled)
     return result
 
 

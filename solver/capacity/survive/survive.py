@@ -27,6 +27,7 @@ from kubestow.solver.capacity.survive.search import Failed, FailureSearch, Failu
 from kubestow.solver.executors.pool import PoolQuestion, WorkerPool
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
+from kubestow.solver.runtime.phase_seconds import phase_seconds
 from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -75,10 +76,7 @@ def survive(
     result = _document(search, verdicts, causes)
     report("verify")
     insist(check_survival(snapshot, result, partial(_judged, snapshot, result, pool) if pool is not None else None).violations)
-    if not options.deterministic:
-        result.seconds = doc.Seconds(
-            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
-        )
+    result.seconds = phase_seconds(options, started, solved, compiled)
     return result
 
 

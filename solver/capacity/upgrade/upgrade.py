@@ -11,7 +11,6 @@ import numpy as np
 
 from kubestow.checker.capacity.upgrade import check_upgrade
 from kubestow.checker.violation import insist
-from kubestow.models.documents import placement as doc
 from kubestow.models.documents.upgrade import Blocker, Upgrade
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.upgrade import blockers, remedies
@@ -25,6 +24,7 @@ from kubestow.solver.capacity.upgrade.state import PoolState
 from kubestow.solver.rollout.remedies import least
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress
+from kubestow.solver.runtime.phase_seconds import phase_seconds
 from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -76,10 +76,7 @@ def upgrade(
     solved = time.monotonic()
     report("verify")
     insist(check_upgrade(snapshot, result).violations)
-    if not request.options.deterministic:
-        result.seconds = doc.Seconds(
-            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
-        )
+    result.seconds = phase_seconds(request.options, started, solved, compiled)
     return result
 
 
