@@ -7,7 +7,7 @@ Kubernetes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -106,7 +106,6 @@ def read_update(
     name: str,
     manifests: Snapshot | None,
     edits: Edits | None = None,
-    is_new: Callable[[objects.Pod], bool] = lambda pod: False,
 ) -> Update:
     """Return the update of a workload.
 
@@ -116,7 +115,6 @@ def read_update(
         name: ``[NAMESPACE/]NAME``.
         manifests: Hold its new template. None: the template stays, and all pods are replaced.
         edits: Edits already applied to the snapshot.
-        is_new: Returns True for its pods that belong to the new revision already.
 
     Raises:
         InputError: No such workload, or several; or its strategy, template or other manifests are unusable.
@@ -136,7 +134,7 @@ def read_update(
     strategy = obj.spec.updateStrategy or DeploymentStrategy()
     if strategy.type not in (None, "", "RollingUpdate", "OnDelete"):
         raise InputError([f"{where}: spec.updateStrategy.type: got {shorten(strategy.type)}, expected RollingUpdate or OnDelete"])
-    reading = _UpdateReader(merged, workload, named(snapshot, kind, workload.namespace, workload.name), mine, is_new)
+    reading = _UpdateReader(merged, workload, named(snapshot, kind, workload.namespace, workload.name), mine)
     try:
         return reading.stateful(strategy) if kind == "StatefulSet" else reading.daemon(strategy)
     except NotAdmitted as error:
@@ -162,7 +160,6 @@ class _UpdateReader:
     workload: WorkloadView
     previous: Any | None
     mine: Sequence[int]
-    is_new: Callable[[objects.Pod], bool]
 
     def stateful(self, strategy: DeploymentStrategy) -> Update:
         obj, rolls = self.workload.obj, strategy.type != "OnDelete"
@@ -236,7 +233,7 @@ class _UpdateReader:
                 continue
             node, ready = pod.spec.nodeName or None, is_ready(pod)
             born = pod.metadata.creationTimestamp or ""
-            members.append(UpdatePod(i, objects.pod_key(pod), slot, self.is_new(pod), node, bool(node) and ready, True, born))
+            members.append(UpdatePod(i, objects.pod_key(pod), slot, False, node, bool(node) and ready, True, born))
         return members, going
 
     def _made(
