@@ -173,7 +173,7 @@ class PlacedSteps:
         return min(self.deadline.remaining(), self.parameters.max_budget_seconds if cap is None else cap) * fraction
 
     def _until(self, seconds: float, charge: float) -> Callable[[], bool]:
-        """Return a function that charges deterministic seconds per call, and tells whether these seconds are over."""
+        """Return a function that charges deterministic seconds per call, and returns True when these seconds are over."""
         end = self.deadline.remaining() - seconds
 
         def over() -> bool:

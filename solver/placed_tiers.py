@@ -13,21 +13,25 @@ from kubestow.solver.rules.eligibility import fits, short
 PROVED = "the placed tiers are proved"
 
 
+_Needs = Callable[[PlacedSteps, PlacedAnswer], bool]
+_Costs = Callable[[PlacedSteps], float]
+
+
 @dataclass(frozen=True)
 class PlacedStep:
     """A step of the search. No step returns a placement of fewer pods of a priority without more of a higher one, or a larger bound.
 
     Attributes:
         run: Returns the answer after the step, which may use this many seconds.
-        needs: Whether the step can help with an answer.
-        costs: Returns the seconds that it may use.
-        guarantees: What holds afterwards, in addition.
+        guarantees: The additional result of the step.
+        costs: Returns the seconds that the step may use.
+        needs: Returns True if the step can help with an answer.
     """
 
     run: Callable[[PlacedSteps, PlacedAnswer, float], PlacedAnswer]
-    needs: Callable[[PlacedSteps, PlacedAnswer], bool]
-    costs: Callable[[PlacedSteps], float]
     guarantees: str
+    costs: _Costs
+    needs: _Needs = lambda *_: True
 
     def take(self, search: PlacedSteps, answer: PlacedAnswer) -> PlacedAnswer:
         """Return the answer after the step, or the same if it cannot help."""
@@ -38,80 +42,63 @@ def _incomplete(search: PlacedSteps, answer: PlacedAnswer) -> bool:
     return not search.complete(answer)
 
 
-def _can_be_tightened(search: PlacedSteps, answer: PlacedAnswer) -> bool:
+def _tightens_early(search: PlacedSteps, answer: PlacedAnswer) -> bool:
     """Return whether pods without further rules are left, and the engine searches."""
     searches = _incomplete(search, answer) and search.options.strategy.searches and not search.stop.is_set()
     return searches and search.tight is not None and not search.tight.constrained
 
 
-def _early_fraction(search: PlacedSteps) -> float:
-    """Return the larger fraction of time if not all pods can fit."""
+def _early(search: PlacedSteps) -> float:
+    """Return more seconds if not all pods can fit."""
     scarce = short(search.cluster, search.eligibility) or (search.tight is not None and search.tight.all.full)
-    return search.parameters.tighten_fraction if scarce else search.parameters.early_tighten_fraction
+    return search.budget(search.parameters.tighten_fraction if scarce else search.parameters.early_tighten_fraction)
 
 
-def _repair_fraction(search: PlacedSteps) -> float:
-    return search.parameters.repair_fraction if search.cluster.devices is None else search.parameters.device_repair_fraction
+def _repairing(search: PlacedSteps) -> float:
+    devices = search.cluster.devices is not None
+    return search.budget(search.parameters.device_repair_fraction if devices else search.parameters.repair_fraction)
 
 
-BOUND: Final = PlacedStep(
-    PlacedSteps.bound,
-    needs=lambda *_: True,
-    costs=lambda search: search.budget(search.parameters.relax_fraction, search.parameters.relax_seconds),
-    guarantees="Bounds of a linear relaxation, in whole gangs.",
-)
+def _relaxing(search: PlacedSteps) -> float:
+    return search.budget(search.parameters.relax_fraction, search.parameters.relax_seconds)
+
+
+def _has_shares(search: PlacedSteps, answer: PlacedAnswer) -> bool:
+    return search.cluster.devices is not None and _incomplete(search, answer)
+
+
+def _takes_whole(search: PlacedSteps, _: PlacedAnswer) -> bool:
+    return search.options.strategy.takes_whole(search.pairs, search.parameters.exact_limit)
+
+
+# fmt: off
+BOUND: Final = PlacedStep(PlacedSteps.bound, "bounds of a linear relaxation, in whole gangs", _relaxing)
 EXACTLY: Final = PlacedStep(
-    PlacedSteps.fill_exactly,
-    needs=lambda *_: True,
-    costs=lambda search: search.budget(search.parameters.fill_fraction),
-    guarantees="Nodes filled to the last unit, if there is almost no slack.",
-)
+    PlacedSteps.fill_exactly, "nodes filled to the last unit, if there is almost no slack", lambda s: s.budget(s.parameters.fill_fraction))
 TIGHTEN: Final = PlacedStep(
-    PlacedSteps.tighten,
-    needs=lambda search, _: search.tight is not None,
-    costs=lambda search: search.budget(search.parameters.tighten_fraction),
-    guarantees="Bounds of node patterns, and the chosen pods packed as they allow.",
-)
+    PlacedSteps.tighten, "bounds of node patterns, and the chosen pods packed", lambda s: s.budget(s.parameters.tighten_fraction),
+    lambda s, _: s.tight is not None)
 SHARES: Final = PlacedStep(
-    PlacedSteps.fill,
-    needs=lambda search, answer: search.cluster.devices is not None and _incomplete(search, answer),
-    costs=lambda search: search.budget(search.parameters.fill_fraction),
-    guarantees="Nodes with shared devices refilled.",
-)
-REPAIR: Final = PlacedStep(
-    PlacedSteps.repair,
-    needs=_incomplete,
-    costs=lambda search: search.budget(_repair_fraction(search)),
-    guarantees="No gain by insertions within the patience.",
-)
+    PlacedSteps.fill, "nodes with shared devices refilled", lambda s: s.budget(s.parameters.fill_fraction), _has_shares)
+REPAIR: Final = PlacedStep(PlacedSteps.repair, "no gain by insertions within the patience", _repairing, _incomplete)
 GANGS: Final = PlacedStep(
-    PlacedSteps.pack,
-    needs=_incomplete,
-    costs=lambda search: search.budget(search.parameters.pack_fraction),
-    guarantees="Each unplaced gang was tried alone, except in instances that an exact model solves faster.",
-)
+    PlacedSteps.pack, "each unplaced gang tried alone, unless an exact model is faster", lambda s: s.budget(s.parameters.pack_fraction),
+    _incomplete)
 EXACT: Final = PlacedStep(
-    PlacedSteps.exact,
-    needs=lambda search, _: search.options.strategy.takes_whole(search.pairs, search.parameters.exact_limit),
-    costs=lambda search: search.deadline.remaining(),
-    guarantees="The bounds of CP-SAT on the whole model, and its encoding.",
-)
+    PlacedSteps.exact, "the bounds of CP-SAT on the whole model, and its encoding", lambda s: s.deadline.remaining(), _takes_whole)
 NEIGHBOURHOODS: Final = PlacedStep(
-    PlacedSteps.neighbourhoods,
-    needs=lambda *_: True,
-    costs=lambda search: search.budget(0.9 if search.objective.empty else 0.5),
-    guarantees="The unplaced pods were tried on a few nodes at a time.",
-)
+    PlacedSteps.neighbourhoods, "unplaced pods tried on a few nodes at a time", lambda s: s.budget(0.9 if s.objective.empty else 0.5))
 #: The steps of every engine, in this order.
 CONSTRUCTION: Final = (
     replace(BOUND, needs=lambda search, _: short(search.cluster, search.eligibility)),
     EXACTLY,
-    replace(TIGHTEN, needs=_can_be_tightened, costs=lambda search: search.budget(_early_fraction(search))),
+    replace(TIGHTEN, needs=_tightens_early, costs=_early),
     SHARES,
     REPAIR,
     GANGS,
     replace(BOUND, needs=lambda search, answer: _incomplete(search, answer) and not search.stop.is_set()),
 )
+# fmt: on
 
 
 class PlacedSearch(PlacedSteps):

@@ -21,7 +21,7 @@ from kubestow.solver.runtime.options import Options
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What is added to a snapshot or changed in it, from :func:`what_if`.
+    """The changes of a snapshot, from :func:`what_if`.
 
     Attributes:
         manifests: Manifests whose pods are added.

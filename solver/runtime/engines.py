@@ -22,12 +22,12 @@ class EngineStrategy:
 
     @property
     def searches(self) -> bool:
-        """Whether CP-SAT is used for the whole or parts of it, not construction and repair alone."""
+        """True if CP-SAT is used for the whole or parts of it, not construction and repair alone."""
         return self.whole_models or self.neighbourhoods
 
     @property
     def chooses(self) -> bool:
-        """Whether the size of the instance decides how it is searched. Notes of a result then name the choice."""
+        """True if the size of the instance decides how it is searched. Notes of a result then name the choice."""
         return self.whole_models and self.neighbourhoods
 
     def takes_whole(self, variables: int, limit: int, max_limit: int | None = None) -> bool:
