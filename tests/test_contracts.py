@@ -34,6 +34,7 @@ _SHARED = {
     "kubestow.models.edits",
     "kubestow.models.gangs",
     "kubestow.models.helm",
+    "kubestow.models.input_error",
     "kubestow.models.kube",
     "kubestow.models.numa.annotation_yaml",
     "kubestow.models.numa.annotations",

@@ -17,7 +17,7 @@ from kubestow.commands.common.cluster_choice import ClusterChoice
 from kubestow.commands.common.exit_codes import fail, refuse
 from kubestow.commands.common.option_values import listed, output_path, parsed, positive
 from kubestow.commands.core.wrong_use import WrongUse
-from kubestow.models.snapshot.input_error import InputError
+from kubestow.models.input_error import InputError
 from kubestow.report.writers import writers_of
 
 #: A function that adds an option to a command.

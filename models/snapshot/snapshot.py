@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from kubestow.models.helm import hooks as helm_hooks
+from kubestow.models.input_error import InputError as InputError
 from kubestow.models.kube import (
     closed_nodes,
     defaults,
@@ -31,7 +32,6 @@ from kubestow.models.snapshot import api_types, duplicate_keys, interning, settl
 from kubestow.models.snapshot.capture_info import Capture, capture_info
 from kubestow.models.snapshot.decode import DocumentReader, identity_of
 from kubestow.models.snapshot.gc_pause import no_gc
-from kubestow.models.snapshot.input_error import InputError as InputError
 from kubestow.models.snapshot.object_names import LABEL_TEXT, NameCheck, is_label, key_of
 from kubestow.models.snapshot.texts import bundles, exports, inputs
 from kubestow.models.snapshot.unknown_fields import FieldCheck, NotUnderstood, field_check
