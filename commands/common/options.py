@@ -14,8 +14,11 @@ import click
 
 from kubestow.commands.common import cluster_choice, version_options
 from kubestow.commands.common.cluster_choice import ClusterChoice
-from kubestow.commands.common.exit_codes import refuse
+from kubestow.commands.common.exit_codes import fail, refuse
 from kubestow.commands.common.option_values import listed, output_path, parsed, positive
+from kubestow.commands.core.wrong_use import WrongUse
+from kubestow.commands.naming import examples
+from kubestow.models.input_error import InputError
 from kubestow.report.writers import writers_of
 
 #: A function that adds an option to a command.
@@ -148,7 +151,7 @@ class WorkerChoices:
 
 
 def requested(request: type[Any], **bundles: type[Any]) -> Decorator:
-    """Pass all options to a command as one dataclass.
+    """Pass all options to a command as one dataclass. Bad input ends the command with a line for each problem.
 
     Args:
         request: The dataclass. It has a field for each option, except those in bundles.
@@ -164,7 +167,13 @@ def requested(request: type[Any], **bundles: type[Any]) -> Decorator:
             made = {name: bundles[name](**{key: given.pop(key) for key in names & given.keys()}) for name, names in fields.items()}
             made |= {name: given.pop(name) for name in own & given.keys()}
             others = {name: given for name, kind in bundles.items() if kind is dict}
-            command(request(**made, **(others or given)))
+            try:
+                command(request(**made, **(others or given)))
+            except InputError as error:
+                fail(error.problems)
+            except WrongUse as error:
+                example = examples.example(error.missing, getattr(made.get("streams"), "snapshots", ()))
+                raise click.UsageError(f"{error.contradictions[0]}.{example}" if example else error.contradictions[0]) from None
 
         return call
 
