@@ -231,7 +231,7 @@ def explain(
     >>> [(each.pod, each.feasible, each.rejected) for each in answer.pods]
     [('default/db-0', 0, {'NodeResourcesFit': 3})]
     >>> [remedy.change for cause in answer.causes for remedy in cause.waysOut]
-    ['addNodes', 'evict']
+    ['addNodes', 'evict', 'lowerRequest']
 
     Args:
         given: The input from :func:`load`, with its policy.
