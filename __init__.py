@@ -1,4 +1,4 @@
-"""The Python library of kubestow: five functions that read files and return documents, like the commands of the same names.
+"""The Python library of kubestow: six functions that read files and return documents, like the commands of the same names.
 
 >>> import kubestow
 >>> given = kubestow.load("instances/quickstart.yaml")
@@ -42,13 +42,14 @@ if TYPE_CHECKING:
     from kubestow.library import explain as explain
     from kubestow.library import load as load
     from kubestow.library import rebalance as rebalance
+    from kubestow.library import simulate as simulate
     from kubestow.library import solve as solve
     from kubestow.library import verify as verify
 
 __version__ = VERSION
 __all__ = [
     "Edits", "Explanation", "Input", "InputError", "InternalFault", "Limits", "NodeExplanation", "Options", "Placement", "PlanOptions",
-    "Policy", "Progress", "RebalancePlan", "Verification", "explain", "load", "rebalance", "solve", "verify",
+    "Policy", "Progress", "RebalancePlan", "Verification", "explain", "load", "rebalance", "simulate", "solve", "verify",
 ]  # fmt: skip
 
 

@@ -13,26 +13,26 @@ import msgspec
 
 from kubestow.checker.claims.statement import assumptions
 from kubestow.checker.violation import InternalFault
-from kubestow.commands.core import goals, judging, reading
-from kubestow.commands.core.judging import Result
+from kubestow.commands.core import given as core
+from kubestow.commands.core import goals, judging
+from kubestow.commands.core.reading import Manifests, Reading, labels, settle
 from kubestow.commands.core.waiting_pods import WaitingPods
 from kubestow.models.catalogue import catalogue as catalogues
-from kubestow.models.catalogue.catalogue import Catalogue
 from kubestow.models.documents import policy as policies
 from kubestow.models.documents.answers import Explanation, NodeExplanation, Verification
 from kubestow.models.documents.placement import Edits, Placement
 from kubestow.models.documents.policy import Policy
 from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan
-from kubestow.models.documents.sizing import Sizing
 from kubestow.models.kube.feature_gates import VERSIONS
 from kubestow.models.scheduler.profiles import read_profiles
 from kubestow.models.snapshot import snapshot as snapshots
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
-from kubestow.models.workloads.expand import Expansion
 from kubestow.report.documents import results
+from kubestow.report.documents.results import Result
 from kubestow.solver.kube_scheduler.simulate import simulate as simulate_scheduler
 from kubestow.solver.rebalance.problem.options import PlanOptions
-from kubestow.solver.runtime.options import Engine, OnProgress, Options, Progress
+from kubestow.solver.runtime.engines import ENGINES
+from kubestow.solver.runtime.options import OnProgress, Options, Progress
 from kubestow.solver.solve import place
 
 __all__ = [
@@ -44,10 +44,6 @@ __all__ = [
 Path = str | os.PathLike[str]
 _Struct = TypeVar("_Struct", Edits, Limits)
 _Document = TypeVar("_Document", Placement, RebalancePlan)
-_GOALS = ("repair", "improve", "consolidate", "admit")
-#: Largest values for the limits of a plan, as on the command line.
-_COUNTS = ("maxMoves", "maxMovesPerNamespace", "maxMovesPerWorkload", "maxWaves", "maxFreed", "maxEvictions")
-_MAX_LIMITS = {**dict.fromkeys(_COUNTS, 2**31 - 1), "minGain": 10**6}
 
 
 @final
@@ -67,7 +63,7 @@ class Input:
     policy: Policy
     workloads: tuple[str, ...]
     _asked: _LoadArguments = field(repr=False)
-    _expansion: Expansion = field(repr=False)
+    _given: core.Given = field(repr=False)
 
     @property
     def notes(self) -> list[str]:
@@ -79,13 +75,9 @@ class Input:
 class _LoadArguments:
     """The arguments of :func:`load`. ``base`` is the snapshot as read, before any change."""
 
-    reading: reading.Reading
-    manifests: tuple[str, ...]
-    edits: Edits | None
-    catalogue: Catalogue | None
-    unknown_fields: bool
+    reading: Reading
+    changes: core.WhatIf
     base: Snapshot
-    seconds: float
 
 
 def load(
@@ -127,19 +119,16 @@ def load(
         raise ValueError(f"kubernetes_version: {kubernetes_version!r} is none of {', '.join(VERSIONS)}")
     weighed = policy if isinstance(policy, Policy) else policies.read(_paths([policy])[0]) if policy is not None else policies.DEFAULT
     offered = catalogues.read(_paths([catalogue])[0]) if catalogue is not None else None
-    added = _paths(manifests)
-    wanted = _edits(edits, added, offered)
-    load_options = reading.Reading(
-        files, weighed, kubernetes_version, dict(feature_gates or {}), empty=wanted is not None and bool(wanted.buy)
-    )
+    added = Manifests(_paths(manifests), allow_unknown_fields)
+    wanted = _typed("edits", edits, Edits) if edits is not None else None
+    changes = core.what_if(added, wanted if wanted != Edits() else None, offered)
+    how = Reading(weighed, kubernetes_version, dict(feature_gates or {}), empty=changes.buys, where=labels(files))
     snapshot = snapshots.load(files)
     base = snapshot.copy()
-    warnings = reading.settle(snapshot, load_options)
-    given = _LoadedManifests(added, allow_unknown_fields)
-    expansion = given.edit(snapshot, wanted)
-    warnings += expansion.snapshot.warnings[len(snapshot.warnings) :] if expansion.snapshot is not snapshot else []
-    request = _LoadArguments(load_options, added, wanted, offered, allow_unknown_fields, base, time.monotonic() - began)
-    return Input(expansion.snapshot, tuple(warnings), weighed, tuple(expansion.workloads), request, expansion)
+    warnings = settle(snapshot, how)
+    given = core.given(snapshot, changes, began, weighed)
+    warnings += given.after.warnings[len(snapshot.warnings) :] if given.after is not snapshot else []
+    return Input(given.after, tuple(warnings), weighed, given.workloads, _LoadArguments(how, changes, base), given)
 
 
 def solve(
@@ -159,18 +148,8 @@ def solve(
         on_progress: Callback for progress, called in the thread of the search.
         stop: Event that ends the search with the incumbent.
     """
-    resolved = _options(_input(given), options)
-    of_input = given._asked
-    resolved = replace(
-        resolved,
-        search_strategy=resolved.search_strategy or given.policy.strategy != "spread",
-        workloads=given.workloads,
-        edits=of_input.edits,
-        unmodelled=tuple(given._expansion.unmodelled),
-        catalogue=_left_to_buy(of_input),
-    )
-    placement = place(given.snapshot, resolved, on_progress=on_progress, stop=stop)
-    return _signed(placement, given)
+    resolved = _input(given)._given.solve_options(_options(given, options))
+    return _signed(place(given.snapshot, resolved, on_progress=on_progress, stop=stop), given)
 
 
 def simulate(
@@ -188,8 +167,9 @@ def simulate(
         runs: Number of simulations, at least 1, with one seed after the other. The result is that of the first.
         stop: Event that ends the simulation; the remaining pods stay unplaced.
     """
-    unmodelled = tuple(given._expansion.unmodelled)
-    resolved = replace(_options(_input(given), options), workloads=given.workloads, edits=given._asked.edits, unmodelled=unmodelled)
+    if runs < 1:
+        raise ValueError(f"runs: {runs} is below 1")
+    resolved = _input(given)._given.options(_options(given, options))
     profiles = None if scheduler is None else read_profiles(_paths([scheduler])[0])
     return _signed(simulate_scheduler(given.snapshot, resolved, profiles, runs=runs, stop=stop), given)
 
@@ -211,25 +191,14 @@ def rebalance(
     """
     from kubestow.solver.rebalance.rebalance import rebalance as find
 
-    edits = _input(given)._asked.edits
+    changes = _input(given)._asked.changes
     _expect("options", options, PlanOptions)
-    if given._asked.manifests or (edits is not None and edits != Edits(requests=edits.requests)):
+    if changes.manifests.paths or (changes.edits is not None and changes.edits != Edits(requests=changes.edits.requests)):
         raise ValueError("a plan is made without manifests and without edits other than requests")
     limits = _typed("options.limits", options.limits, Limits)
-    limits = msgspec.structs.replace(limits, alsoMove=list(dict.fromkeys(limits.alsoMove)))
-    unknown = [f"{goal!r} is not a goal (expected {', '.join(_GOALS)})" for goal in options.goals if goal not in _GOALS]
-    unknown += [
-        f"alsoMove: {name!r} is neither bare nor local-storage" for name in limits.alsoMove if name not in ("bare", "local-storage")
-    ]
-    values = ((name, getattr(limits, name), limit) for name, limit in _MAX_LIMITS.items())
-    unknown += [f"{name}: {value} is not in the range 0 to {limit}" for name, value, limit in values if not 0 <= (value or 0) <= limit]
-    wrong = [*unknown, *goals.misuses(options.goals, options.drain, limits), *filter(None, [goals.priced(limits, given.policy)])]
-    if wrong:
-        raise ValueError("\n".join(wrong))
+    goals.check(options.goals, options.drain, limits, given.policy)
     resolved = replace(options, limits=limits, options=_options(given, options.options))
-    plan = find(given.snapshot, resolved, on_progress=on_progress, stop=stop)
-    plan.snapshot.edits = edits
-    return _signed(plan, given)
+    return _signed(find(given.snapshot, resolved, on_progress=on_progress, stop=stop), given)
 
 
 @overload
@@ -251,7 +220,7 @@ def explain(
     >>> [(each.pod, each.feasible, each.rejected) for each in answer.pods]
     [('default/db-0', 0, {'NodeResourcesFit': 3})]
     >>> [remedy.change for cause in answer.causes for remedy in cause.waysOut]
-    ['addNodes', 'evict']
+    ['addNodes', 'evict', 'lowerRequest']
 
     Args:
         given: The input from :func:`load`, with its policy.
@@ -273,7 +242,7 @@ def explain(
     if per_node:
         return results.node_explanation(verdicts, given.notes, given.snapshot.gates)
     questions = waiting.questions(verdicts, whole=workload is not None)
-    causes = waiting.causes(questions, resolved.time_limit, _left_to_buy(given._asked)) if questions else []
+    causes = waiting.causes(questions, resolved.time_limit, given._given.catalogue) if questions else []
     return results.explanation(verdicts, causes, given.notes, given.snapshot.gates)
 
 
@@ -299,30 +268,15 @@ def verify(given: Input, result: Result | Path) -> Verification:
     arguments = _input(given)._asked
     _expect("result", result, *get_args(Result), str, os.PathLike)
     document = results.as_read(result) if not isinstance(result, str | os.PathLike) else results.read_result(_paths([result])[0])
-    if arguments.manifests and (misused := judging.manifests_misused(document, "checked")) is not None:
+    manifests, edits = arguments.changes.manifests, arguments.changes.edits
+    if manifests.paths and (misused := judging.manifests_misused(document, "checked")) is not None:
         raise ValueError(misused)
-    if arguments.edits is not None and arguments.edits != document.snapshot.edits:
+    if edits is not None and edits != document.snapshot.edits:
         raise ValueError("the edits of the input differ from those of the result: load the input without edits, the result has its own")
     base = arguments.base.copy()
-    read = replace(arguments.reading, policy=None, result=document.snapshot, of=document.policy, empty=isinstance(document, Sizing))
-    reading.settle(base, read)
-    judged = judging.judge(base, document, _LoadedManifests(arguments.manifests, arguments.unknown_fields))
+    settle(base, replace(arguments.reading, policy=None, result=document, empty=False))
+    judged = judging.judge(base, document, manifests)
     return results.verification(judged.violations, assumptions(document), judged.open, base.notes)
-
-
-@dataclass(frozen=True)
-class _LoadedManifests:
-    """Manifests, read with the feature gates of the target snapshot (:class:`kubestow.commands.core.judging.GivenManifests`)."""
-
-    paths: tuple[str, ...]
-    unknown_fields: bool
-
-    def edit(self, snapshot: Snapshot, edits: Edits | None, *, manifests: bool = True) -> Expansion:
-        return reading.edit(snapshot, edits, self.revision(snapshot, edits) if manifests else None, self.paths)
-
-    def revision(self, snapshot: Snapshot, edits: Edits | None) -> Snapshot | None:
-        namespace = edits.namespace if edits is not None else None
-        return reading.read_manifests(self.paths, snapshot.gates, namespace, unknown_fields=self.unknown_fields) if self.paths else None
 
 
 def _paths(paths: Sequence[Path]) -> tuple[str, ...]:
@@ -359,37 +313,17 @@ def _typed(name: str, value: _Struct, kind: type[_Struct]) -> _Struct:
         raise InputError([f"{name}: {error}"]) from None
 
 
-def _edits(edits: Edits | None, manifests: Sequence[str], catalogue: Catalogue | None) -> Edits | None:
-    """Return the edits with the shapes of purchases, or None if there are no edits."""
-    if edits is None:
-        return None
-    edits = _typed("edits", edits, Edits)
-    wrong = reading.misused(edits, manifests, catalogue is not None)
-    if wrong is not None:
-        raise ValueError(wrong)
-    if catalogue is not None:
-        edits.shapes = catalogue.used(edits.buy)
-    return edits if edits != Edits() else None
-
-
-def _left_to_buy(arguments: _LoadArguments) -> Catalogue | None:
-    bought = arguments.edits.buy if arguments.edits is not None else []
-    return arguments.catalogue.without(bought) if arguments.catalogue is not None else None
-
-
 def _options(given: Input, options: Options | None) -> Options:
     """Return the options with the policy of the input."""
     chosen = Options() if options is None else options
     _expect("options", chosen, Options)
     if chosen.policy not in (policies.DEFAULT, given.policy):
         raise ValueError("options.policy: the policy is given to load")
-    if chosen.engine not in get_args(Engine):
-        raise ValueError(f"options.engine: {chosen.engine!r} is none of {', '.join(get_args(Engine))}")
+    if chosen.engine not in ENGINES:
+        raise ValueError(f"options.engine: {chosen.engine!r} is none of {', '.join(ENGINES)}")
     return replace(chosen, policy=given.policy)
 
 
 def _signed(result: _Document, given: Input) -> _Document:
-    reading.sign(result, given.snapshot)
-    if result.seconds is not None:
-        result.seconds.load = round(given._asked.seconds, 3)
+    given._given.sign(result)
     return result

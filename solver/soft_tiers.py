@@ -115,7 +115,7 @@ class _LaterTiersSearch:
 
     def preferences(self, *, reserve: float) -> None:
         """Improve the soft tier, if there is one; ``reserve``: time fraction to leave unused."""
-        if not self.objective.empty and self._many and self.context.options.engine == "greedy":
+        if not self.objective.empty and self._many and not self.context.options.strategy.searches:
             self._bound_alone()
         elif not self.objective.empty:
             search = self._exact()
@@ -139,7 +139,7 @@ class _LaterTiersSearch:
         """Improve the tier `topologySpread` without losing preferences; ``strategy``: decides between equally empty nodes."""
         complete = int(self.best.counts.sum()) == int(fits(self.cluster, self.eligibility).sum())
         tier = self._begin(domains, DOMAINS, complete=complete)
-        if tier.value < tier.bound and not self._late() and not (self._many and self.context.options.engine == "greedy"):
+        if tier.value < tier.bound and not self._late() and not (self._many and not self.context.options.strategy.searches):
             costs = None if strategy is None else strategy.pod_costs(self.best.counts)
             self._even_out(costs, PARAMETERS.domains_seconds, domains=True)
             self._update(tier, domains)
@@ -165,11 +165,11 @@ class _LaterTiersSearch:
     def _late(self) -> bool:
         """Return whether nothing more may start: a stop was requested, or time is up by the clock."""
         context = self.context
-        return context.stop.is_set() or (not context.options.deterministic and context.deadline.remaining() <= 0)
+        return context.stop.is_set() or context.deadline.by_clock(context.deadline.remaining(), otherwise=1.0) <= 0
 
     def _allowance(self) -> float:
         """Return the CP-SAT seconds for a tier that was not requested."""
-        spent = 0.0 if self.context.options.deterministic else self.context.deadline.elapsed()
+        spent = self.context.deadline.by_clock(self.context.deadline.elapsed(), otherwise=0.0)
         return max(PARAMETERS.unrequested_seconds, PARAMETERS.unrequested_fraction * spent)
 
     def _begin(self, measure: Strategy, name: str, *, complete: bool) -> doc.TierResult:
@@ -195,10 +195,10 @@ class _LaterTiersSearch:
             tier.value >= tier.bound
             or int(np.count_nonzero(self.eligibility)) > variables
             or context.over()
-            or context.options.engine == "greedy"
+            or not context.options.strategy.searches
         ):
             return
-        if context.options.engine != "lns":
+        if context.options.strategy.whole_models:
             self.engine = self.engine or "exact"
 
         def report(value: int, bound: int) -> None:

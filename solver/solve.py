@@ -39,13 +39,15 @@ from kubestow.solver.objective.gap_notes import gap_notes
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.shapes import Pools
 from kubestow.solver.objective.tie_break import Strategy, choose
-from kubestow.solver.placed_tiers import PROVED, PlacedAnswer, PlacedSearch
+from kubestow.solver.placed_steps import PlacedAnswer
+from kubestow.solver.placed_tiers import PROVED, PlacedSearch
 from kubestow.solver.refused_pods import refuse_domain_blocking
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.rules.unread import unread
 from kubestow.solver.runtime.deadline import Deadline, afterwards
 from kubestow.solver.runtime.options import OnProgress, Options
+from kubestow.solver.runtime.phase_seconds import phase_seconds
 from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.search.outcome import StartPlacement
@@ -83,10 +85,8 @@ def place(
     report("verify")
     with set_aside():
         insist(verify(snapshot, result))
-    if not options.deterministic:
-        result.seconds = doc.Seconds(
-            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
-        )
+    result.seconds = phase_seconds(options, started, solved, compiled)
+    if result.seconds is not None:
         result.search = report.trace.finish(result.objective, solved - started)
     return result
 
@@ -103,7 +103,7 @@ def _search(
     refuse_domain_blocking(snapshot, scope, options.policy)
     with no_gc():
         cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
-    unencoded = rules.unencoded() if options.engine != "greedy" else []
+    unencoded = rules.unencoded() if options.strategy.searches else []
     options = replace(options, engine="greedy") if unencoded else options
     kinds = len(np.unique(cluster.node_classes()))
     report("compile", detail=f"{len(scope.pending)} pods in {cluster.n_classes} classes, {cluster.n_nodes} nodes in {kinds} classes")
@@ -113,11 +113,12 @@ def _search(
     with set_aside():
         answer, eligibility = _answer(cluster, context, clock)
         if unencoded:
-            answer.notes.append(f"engine greedy, and no proof by search: no model states {', '.join(unencoded)}")
+            answer = answer.noting(f"engine greedy, and no proof by search: no model states {', '.join(unencoded)}")
         if int(answer.counts.sum()) < len(scope.pending) and is_undecided(snapshot, scope.pending):
-            answer.bounds, answer.notes = most_placed(cluster, eligibility), [note for note in answer.notes if not note.endswith(PROVED)]
+            unproved = tuple(note for note in answer.notes if not note.endswith(PROVED))
+            answer = replace(answer, bounds=most_placed(cluster, eligibility), notes=unproved)
         solved = time.monotonic()
-        causes = _causes(cluster, answer, eligibility, compiled - started, context) if options.causes else []
+        answer, causes = _explained(cluster, answer, eligibility, compiled - started, context) if options.causes else (answer, [])
     with no_gc():
         result = document(cluster, options, answer)
     result.causes = causes
@@ -135,25 +136,26 @@ def _answer(cluster: Cluster, context: RunContext, clock: float) -> tuple[Placed
     if answer.counts.any():
         explains = options.causes and int(answer.counts.sum()) < len(cluster.scope.pending)
         kept = min(EXPLAIN_SECONDS, (options.time_limit or 0.0) * EXPLAIN_TIME_FRACTION) if explains else 0.0
-        improve_later(objective, eligibility, answer, strategy, context.until(Deadline(options, clock - kept)))
+        answer = improve_later(objective, eligibility, answer, strategy, context.until(Deadline(options, clock - kept)))
     return answer, eligibility
 
 
-def _causes(cluster: Cluster, answer: PlacedAnswer, eligibility: Ints, compiling: float, context: RunContext) -> list[doc.Cause]:
-    """Explain unplaced pods, within the remaining time or slightly more. Lower the bounds of tiers by pods proved impossible
-    alone."""
+def _explained(
+    cluster: Cluster, answer: PlacedAnswer, eligibility: Ints, compiling: float, context: RunContext
+) -> tuple[PlacedAnswer, list[doc.Cause]]:
+    """Explain unplaced pods, within the remaining time or slightly more. Return the causes, and the answer with lower bounds of
+    tiers where pods are proved impossible alone."""
     if int(answer.counts.sum()) == len(cluster.scope.pending):
-        return []
+        return answer, []
     unplaced = left_of(cluster, [int(k) for k in answer.counts.sum(axis=1)])
     if not unplaced or context.stop.is_set():
-        return []
+        return answer, []
     options = context.options
     limit = options.time_limit or EXPLAIN_SECONDS
-    spent = limit / 2 if options.deterministic else context.deadline.elapsed()
+    spent = context.deadline.by_clock(context.deadline.elapsed(), otherwise=limit / 2)
     seconds = min(EXPLAIN_SECONDS, max(limit / 40, limit - spent))
     if seconds < MIN_EXPLAIN_TO_COMPILE_RATIO * compiling and not options.deterministic:
-        answer.notes.append("causes are left out: there was no time for them (--time-limit)")
-        return []
+        return answer.noting("causes are left out: there was no time for them (--time-limit)"), []
     context.report("causes")
     next_pod = [0] * cluster.n_classes
     placed = []
@@ -165,7 +167,7 @@ def _causes(cluster: Cluster, answer: PlacedAnswer, eligibility: Ints, compiling
     for k in incomplete:
         running = sum(bool(cluster.snapshot.pods[i].spec.nodeName) for i in cluster.declared[k].pods)
         if running:
-            answer.notes.append(
+            answer = answer.noting(
                 f"{running} pods of gang {cluster.gangs[k].name} run now; from scratch the gang is not whole, so none is placed"
             )
     before = bound_as(cluster.snapshot, moved) if moved else cluster.snapshot
@@ -175,22 +177,26 @@ def _causes(cluster: Cluster, answer: PlacedAnswer, eligibility: Ints, compiling
         claims = allocated(before, cluster.devices, _granted(cluster, answer))
     causes = explain_left(before, unplaced, placed, RunContext.start(replace(options, time_limit=seconds), context.stop), claims)
     if len(causes) < len(unplaced):
-        answer.notes.append(f"causes are given for {len(causes)} of {len(unplaced)} gangs and kinds of pods that are left")
+        answer = answer.noting(f"causes are given for {len(causes)} of {len(unplaced)} gangs and kinds of pods that are left")
     hopeless = sorted({g for entry, cause in causes if cause.alone and cause.proved for g in entry.classes})
-    max_placed = most_placed(cluster, eligibility, hopeless)
-    answer.bounds = {p: min(bound, max_placed[p]) for p, bound in answer.bounds.items()}
-    return [cause for _, cause in causes]
+    return answer.bounded(most_placed(cluster, eligibility, hopeless)), [cause for _, cause in causes]
 
 
-def improve_later(objective: Objective, eligibility: Ints, answer: PlacedAnswer, strategy: Strategy | None, context: RunContext) -> None:
-    """Improve preferences and the tie-break of an answer in place, with the placed tiers held."""
+def improve_later(
+    objective: Objective, eligibility: Ints, answer: PlacedAnswer, strategy: Strategy | None, context: RunContext
+) -> PlacedAnswer:
+    """Return the answer with better preferences and tie-break, and the placed tiers held."""
     start = StartPlacement(answer.counts, answer.sequence, answer.encoding, answer.state)
-    answer.state = None  # invalid once the placement changes
-    answer.later = improve(objective, eligibility, start, strategy, context)
-    answer.counts, answer.sequence = answer.later.counts, answer.later.sequence
-    answer.notes += answer.later.notes
-    answer.engine = answer.later.engine or answer.engine
-    answer.interrupted |= context.stop.is_set()
+    later = improve(objective, eligibility, start, strategy, context)
+    return replace(
+        answer.noting(*later.notes),
+        counts=later.counts,
+        sequence=later.sequence,
+        engine=later.engine or answer.engine,
+        interrupted=answer.interrupted or context.stop.is_set(),
+        later=later,
+        state=None,
+    )
 
 
 def document(cluster: Cluster, options: Options, answer: PlacedAnswer) -> doc.Placement:

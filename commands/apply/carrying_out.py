@@ -28,7 +28,6 @@ from kubestow.live.apply.lease import Lease, LeaseLost, LeaseTaken, live_run
 from kubestow.live.apply.run import Execution, RunOptions, RunOutcome
 from kubestow.live.apply.waiting import slipping_notes
 from kubestow.models.disruption import eviction_requests
-from kubestow.models.snapshot.snapshot import InputError
 
 #: Number of differences printed without -v.
 _MAX_LISTED = 20
@@ -38,8 +37,6 @@ def run(work: Callable[[], Awaitable[int]]) -> int:
     """Run an operation on a cluster and return its exit code. Errors before its start end the command."""
     try:
         return asyncio.run(_awaited(work))
-    except InputError as error:
-        fail(error.problems)
     except (LeaseTaken, LeaseLost) as error:
         fail([str(error)], INCOMPLETE)
     except Unauthorized as error:

@@ -6,7 +6,6 @@ from kubestow.commands.apply import carrying_out, releasing, rounds
 from kubestow.commands.apply.apply_choices import ApplyChoices
 from kubestow.commands.apply.reviewed import Reviewed
 from kubestow.commands.common.options import Streams
-from kubestow.commands.running import inputs
 from kubestow.live.apply.steps import waves
 
 
@@ -21,6 +20,6 @@ def work(review: Reviewed) -> int:
     if review.templates:
         work = releasing.serve if choices.serve and choices.yes else releasing.release if choices.yes else releasing.look
     else:
-        inputs.checked(lambda: waves(review.document, review.snapshot))
+        waves(review.document, review.snapshot)
         work = rounds.until_done if choices.until_done and choices.yes else carrying_out.carry_out if choices.yes else carrying_out.look
     return carrying_out.run(lambda: work(review))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kubestow.commands.apply.apply_choices import ApplyChoices
 from kubestow.commands.common.exit_codes import VIOLATED, fail
 from kubestow.commands.common.options import Streams
+from kubestow.commands.core.reading import Reading
 from kubestow.commands.running import inputs, judging
 from kubestow.models.documents.placement import Placement
 from kubestow.models.documents.rebalance_plan import RebalancePlan
@@ -51,7 +52,7 @@ def read(streams: Streams, choices: ApplyChoices) -> Reviewed:
     if not streams.snapshots:
         known = tuple(from_placement(document)) if isinstance(document, Placement) else ()
         return Reviewed(document, path, digest, Snapshot(), known, choices, streams)
-    before = inputs.load(streams, result=document.snapshot, of=document.policy)
+    before = inputs.load(streams, Reading(result=document))
     stated = copy.copy(document.snapshot)
     # Later checks use the same version and gates, even if the document's version of kubestow did not record them.
     document.snapshot.kubernetesVersion, document.snapshot.featureGates = before.gates.version, dict(before.gates.given)

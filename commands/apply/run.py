@@ -11,7 +11,7 @@ from kubestow.commands.apply.reviewed import Reviewed
 from kubestow.commands.common.exit_codes import DONE, fail, refuse, say
 from kubestow.commands.common.options import Streams
 from kubestow.commands.common.overwriting import NamedPath, refuse_same
-from kubestow.commands.running import inputs, output
+from kubestow.commands.running import output
 from kubestow.live.api.connect import why_not
 from kubestow.live.apply.journal import journal_path
 from kubestow.report.terminal.carrying_out import steps
@@ -22,7 +22,7 @@ def run(request: ApplyRequest) -> NoReturn:
     streams, choices = request.streams, request.choices
     _keep_journal(streams)
     streams.check()
-    nowhere = inputs.checked(lambda: why_not(choices.kubeconfig, choices.context))
+    nowhere = why_not(choices.kubeconfig, choices.context)
     if nowhere is not None and (choices.yes or request.opening):
         fail([nowhere])
     review = None if request.opening else _reviewed(request)

@@ -11,12 +11,12 @@ from kubestow.audit.run import AuditOptions, examine
 from kubestow.commands import VERSION
 from kubestow.commands.audit import AuditRequest, OtherControllers
 from kubestow.commands.common.exit_codes import DONE, VIOLATED
-from kubestow.commands.core import reading
+from kubestow.commands.core.given import WhatIf
+from kubestow.commands.core.reading import Reading, stamp
 from kubestow.commands.running import findings, inputs, output, searching
 from kubestow.commands.running.worker_pool import workers
 from kubestow.models.documents.findings.audit import to_builtins
 from kubestow.models.positions import find
-from kubestow.models.snapshot import sources
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.report.findings import outcomes
 from kubestow.report.terminal.findings import audit as terminal
@@ -30,9 +30,8 @@ def run(request: AuditRequest) -> NoReturn:
     pool = workers(request.sharing)
     policy = inputs.read_policy(request.choices)
     run = searching.SearchRun(streams)
-    cluster = inputs.load(streams, gangs=False, of=policy)
-    with sources.keeping() as files:
-        snapshot = inputs.edit(cluster, streams).snapshot
+    given = run.read(policy, WhatIf(inputs.manifests(streams)), Reading(of=policy, gangs=False))
+    snapshot = given.after
     known = inputs.history(snapshot, request.since, request.execution_grace, policy, streams)
     audit_options = AuditOptions(
         policy,
@@ -48,7 +47,7 @@ def run(request: AuditRequest) -> NoReturn:
     if judging is not None:
         run.search(partial(judging, found, audit_options))
     found.notes += snapshot.notes
-    reading.stamp(found.snapshot, snapshot)
+    stamp(found.snapshot, snapshot)
     rules = {code: rule for code, rule in CODES.items() if picked.has(code)}
     titles = {code: rule.title for code, rule in rules.items()}
     output.write_document(
@@ -60,7 +59,7 @@ def run(request: AuditRequest) -> NoReturn:
             snapshot,
             VERSION,
             run.seconds,
-            lambda: outcomes.of_audit(found, rules, request.fail_on, streams.snapshots, find.read(streams.manifests, files).of),
+            lambda: outcomes.of_audit(found, rules, request.fail_on, streams.snapshots, find.read(streams.manifests, given.files).of),
         ),
     )
     findings.end(run, request.chosen, reported, VIOLATED if terminal.failing(found, request.fail_on) else DONE, terminal.audit_line(found))
@@ -73,5 +72,5 @@ def _judging(controllers: OtherControllers, snapshot: Snapshot) -> Callable[...,
     from kubestow.audit import other_controllers as others  # slow to import: the engines of plans and of capacity
 
     catalogue = inputs.read_catalogue(controllers.catalogue)
-    given = inputs.checked(lambda: others.read(snapshot, controllers.descheduler_policy, controllers.karpenter, catalogue))
+    given = others.read(snapshot, controllers.descheduler_policy, controllers.karpenter, catalogue)
     return partial(others.judge_others, snapshot, given)

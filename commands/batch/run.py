@@ -24,7 +24,6 @@ from kubestow.commands.batch.running import Full, Log, rows_of
 from kubestow.commands.batch.worker import BatchWork
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, refuse, say
 from kubestow.commands.common.overwriting import NamedPath, paths_of, refuse_same
-from kubestow.commands.running.inputs import checked
 from kubestow.models.documents.batch import BatchSummary, Row
 from kubestow.models.snapshot.snapshot import InputError
 from kubestow.report.terminal.fleet import progress
@@ -40,7 +39,7 @@ def run(request: BatchRequest) -> None:
     if request.merge:
         _merge(request)
     share = request.shard or _from_job(request.shards)
-    plan = checked(lambda: _plan(request))
+    plan = _plan(request)
     folder = os.path.join(request.output, f"shard-{share[0]}-of-{share[1]}") if share is not None else request.output
     _refuse_overwriting(folder, _files(plan, request.what, request.output), results=True)
     started = time.monotonic()
@@ -54,7 +53,7 @@ def run(request: BatchRequest) -> None:
 def _merge(request: BatchRequest) -> NoReturn:
     """Merge the summaries of other folders."""
     _refuse_overwriting(request.output, [("a summary to be merged", path) for path in merging.summaries_of(request.what)], results=False)
-    together = checked(lambda: merging.merged(request.what, request.output))
+    together = merging.merged(request.what, request.output)
     if request.running.series:
         summaries.add_series(together, request.output)
     os.makedirs(request.output, exist_ok=True)
@@ -121,7 +120,7 @@ def _run(plan: TaskPlan, folder: str, share: tuple[int, int] | None, request: Ba
     """Run the tasks. Return the summary and the function that ends the command."""
     how = request.running
     with Folder(folder).take(resume=how.resume) as place:
-        paths = checked(lambda: snapshots.expand(plan.snapshots, each_directory=plan.each_directory, without=request.output))
+        paths = snapshots.expand(plan.snapshots, each_directory=plan.each_directory, without=request.output)
         listed = tasks.of(plan, paths, share, series=how.series)
         rows: dict[str, Row] = {row.id: row for row in listed.unreadable}
         rows |= {task.id: tasks.renamed(place.done[task.id], task) for task in listed.tasks if task.id in place.done}

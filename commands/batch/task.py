@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import click
 
 from kubestow.commands import COMMANDS, VERSION
+from kubestow.commands.batch.plan import OptionSet
 from kubestow.solver.executors.files import digest_of
 
 
@@ -48,26 +49,20 @@ def digest(path: str, known: dict[str, str]) -> str:
     return known[path]
 
 
-def make(
-    command: str,
-    options: Sequence[str],
-    files: Sequence[str],
-    known: dict[str, str],
-    label: str | None = None,
-    since: Sequence[str] = (),
-) -> BatchTask:
+def make(chosen: OptionSet, files: Sequence[str], known: dict[str, str], since: Sequence[str] = ()) -> BatchTask:
     """Return the task. Its id depends on command, options and the content of files, not on their paths.
 
     Raises:
         OSError: an input file cannot be read.
     """
+    command, options = chosen.command, chosen.options
     named = list(input_files(command, options))
     digests = tuple((path, digest(path, known)) for path in dict.fromkeys((*files, *named, *since)))
     hashes = dict(digests)
     parts = [VERSION, command, *(instead(option, hashes) for option in options), *(hashes[path] for path in files)]
     parts += ["--since", *(hashes[path] for path in since)] if since else []
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-    return BatchTask(name, command, tuple(options), tuple(files), digests, label, tuple(since))
+    return BatchTask(name, command, options, tuple(files), digests, chosen.label, tuple(since))
 
 
 def instead(option: str, of_path: Mapping[str, str]) -> str:

@@ -55,7 +55,7 @@ def of(plan: TaskPlan, paths: Sequence[str], share: tuple[int, int] | None = Non
         for chosen in plan.sets:
             each, since = past.before(path, chosen) if past is not None else (chosen, ())
             try:
-                task = make(each.command, each.options, [path], known, each.label, since)
+                task = make(each, [path], known, since)
                 name = task.id
             except OSError as error:
                 if path in known:

@@ -19,7 +19,7 @@ def run(request: CaptureRequest) -> NoReturn:
         capture_options = CaptureOptions(**request.capture)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    found = inputs.checked(lambda: capturing.capture(capture_options, quiet=streams.quiet, verbose=streams.verbose))
+    found = capturing.capture(capture_options, quiet=streams.quiet, verbose=streams.verbose)
     inputs.warn([*found.problems, *(f"not in the snapshot: {line}" for line in found.unasked)], streams)
     raw_output.write_snapshot(streams, found.parts(), private=not capture_options.redact)
     raise click.exceptions.Exit(INCOMPLETE if found.problems else DONE)

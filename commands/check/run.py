@@ -15,7 +15,7 @@ from kubestow.commands import VERSION
 from kubestow.commands.check import CheckRequest
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, VIOLATED, say
 from kubestow.commands.common.options import Streams
-from kubestow.commands.core import reading
+from kubestow.commands.core.reading import Reading, stamp
 from kubestow.commands.running import findings, inputs, output, searching
 from kubestow.models.documents.findings.check import failing, to_builtins, unfit
 from kubestow.models.documents.policy import Policy
@@ -75,14 +75,14 @@ def _add_notes(checked: GateResult, request: GateRequest, streams: Streams) -> N
     found, cluster = checked.check, request.cluster
     found.notes += [*(cluster.notes if cluster is not None else ()), *request.manifests.notes]
     if cluster is not None and found.snapshot is not None:
-        reading.stamp(found.snapshot, cluster)
+        stamp(found.snapshot, cluster)
 
 
 def _gate_request(request: CheckRequest, policy: Policy) -> tuple[GateRequest, Snapshot]:
     """Read the cluster, the manifests and the base. The second value is the cluster, or an empty snapshot without one."""
     streams, namespace, base = request.streams, request.namespace, request.base
     with sources.keeping() as stored:
-        cluster = inputs.load(streams, policy) if streams.snapshots or streams.cluster is not None else None
+        cluster = inputs.load(streams, Reading(policy)) if streams.snapshots or streams.cluster is not None else None
     where = cluster or Snapshot()
     if cluster is None:
         inputs.set_gates(where, streams)
@@ -112,8 +112,8 @@ def _manifests(
         namespace: Namespace of objects that have none.
         charts: Folders of the rendered charts.
     """
-    named = inputs.checked(lambda: folders(charts))
+    named = folders(charts)
     unknown = streams.allow_unknown_fields
     with sources.keeping() as files:
-        found = inputs.checked(lambda: snapshots.load(paths, manifests=True, unknown_fields=unknown, namespace=namespace, gates=gates))
+        found = snapshots.load(paths, manifests=True, unknown_fields=unknown, namespace=namespace, gates=gates)
     return found, find.read(paths, files, namespace=namespace or "default", charts=named), files

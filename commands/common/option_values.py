@@ -1,4 +1,4 @@
-"""Parsing and checking of option values: click callbacks."""
+"""Parsing and checking of option values: click callbacks and types."""
 
 from __future__ import annotations
 
@@ -61,3 +61,27 @@ def output_path(ctx: click.Context, param: click.Parameter, value: str | None) -
         )
         raise click.UsageError(f"-o {word}: -o names the file to write; {hint} (a file of this name is ./{word})", ctx)
     return value
+
+
+def _may_be_a_file(word: str) -> bool:
+    """Return True for the value of ``kubectl apply -f``: a path, or - for standard input."""
+    return word == "-" or "." in word or "/" in word
+
+
+class OutputFormat(click.Choice[str]):
+    """A click type for ``FORMAT[=FILE]``; the value is a pair."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):
+            return value
+        name, equals, file = str(value).partition("=")
+        if equals and not file:
+            self.fail(f"{value!r}: no file after = (expected FORMAT or FORMAT=FILE)", param, ctx)
+        if name.lower() not in self.choices and _may_be_a_file(name):
+            manifests = ctx is not None and any(each.name == "manifests" for each in ctx.command.params)
+            meant = f"; -w {name} adds manifests" if manifests else ""
+            self.fail(f"{value!r} is a file, and -f chooses the format: {', '.join(self.choices)}{meant}", param, ctx)
+        return super().convert(name, param, ctx), file or None
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        return f"{super().get_metavar(param, ctx)}[=FILE]"

@@ -14,8 +14,11 @@ import click
 
 from kubestow.commands.common import cluster_choice, version_options
 from kubestow.commands.common.cluster_choice import ClusterChoice
-from kubestow.commands.common.exit_codes import refuse
-from kubestow.commands.common.option_values import listed, output_path, parsed, positive
+from kubestow.commands.common.exit_codes import fail, refuse
+from kubestow.commands.common.option_values import OutputFormat, listed, output_path, parsed, positive
+from kubestow.commands.core.wrong_use import WrongUse
+from kubestow.commands.naming import examples
+from kubestow.models.input_error import InputError
 from kubestow.report.writers import writers_of
 
 #: A function that adds an option to a command.
@@ -148,7 +151,7 @@ class WorkerChoices:
 
 
 def requested(request: type[Any], **bundles: type[Any]) -> Decorator:
-    """Pass all options to a command as one dataclass.
+    """Pass all options to a command as one dataclass. Bad input ends the command with a line for each problem.
 
     Args:
         request: The dataclass. It has a field for each option, except those in bundles.
@@ -164,7 +167,13 @@ def requested(request: type[Any], **bundles: type[Any]) -> Decorator:
             made = {name: bundles[name](**{key: given.pop(key) for key in names & given.keys()}) for name, names in fields.items()}
             made |= {name: given.pop(name) for name in own & given.keys()}
             others = {name: given for name, kind in bundles.items() if kind is dict}
-            command(request(**made, **(others or given)))
+            try:
+                command(request(**made, **(others or given)))
+            except InputError as error:
+                fail(error.problems)
+            except WrongUse as error:
+                example = examples.example(error.missing, getattr(made.get("streams"), "snapshots", ()))
+                raise click.UsageError(f"{error.contradictions[0]}.{example}" if example else error.contradictions[0]) from None
 
         return call
 
@@ -197,34 +206,10 @@ def output_file(text: str) -> Decorator:
     )
 
 
-def _may_be_a_file(word: str) -> bool:
-    """Return True for the value of ``kubectl apply -f``: a path, or - for standard input."""
-    return word == "-" or "." in word or "/" in word
-
-
-class _Form(click.Choice[str]):
-    """A click type for ``FORMAT[=FILE]``; the value is a pair."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, tuple):
-            return value
-        name, equals, file = str(value).partition("=")
-        if equals and not file:
-            self.fail(f"{value!r}: no file after = (expected FORMAT or FORMAT=FILE)", param, ctx)
-        if name.lower() not in self.choices and _may_be_a_file(name):
-            manifests = ctx is not None and any(each.name == "manifests" for each in ctx.command.params)
-            meant = f"; -w {name} adds manifests" if manifests else ""
-            self.fail(f"{value!r} is a file, and -f chooses the format: {', '.join(self.choices)}{meant}", param, ctx)
-        return super().convert(name, param, ctx), file or None
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
-        return f"{super().get_metavar(param, ctx)}[=FILE]"
-
-
 def output(*formats: str) -> Decorator:
     """Return the options -o, and -f with these formats."""
     text = "Output format, optionally with a file for it; repeatable.  [default: table on a terminal, else json]"
-    form = click.option("-f", "--format", "forms", multiple=True, type=_Form(formats), help=text)
+    form = click.option("-f", "--format", "forms", multiple=True, type=OutputFormat(formats), help=text)
     return in_order(output_file("Write the result to FILE"), form)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from dataclasses import replace
+from typing import NamedTuple
 
 from kubestow.checker.capacity.document import check_capacity
 from kubestow.checker.claims.statement import not_checked
@@ -11,17 +12,16 @@ from kubestow.checker.placement import check
 from kubestow.checker.plan.plan import verify_plan
 from kubestow.checker.rollout import verify_rollout
 from kubestow.checker.violation import Violation
+from kubestow.commands.core.reading import Manifests
 from kubestow.models.cluster import unmodelled
 from kubestow.models.documents.capacity import Capacity
-from kubestow.models.documents.placement import Edits, Placement
+from kubestow.models.documents.placement import Placement
 from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.models.documents.upgrade import Upgrade
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
-from kubestow.models.workloads.expand import Expansion
-
-Result = Placement | RebalancePlan | Capacity
+from kubestow.report.documents.results import Result
 
 
 class JudgedResult(NamedTuple):
@@ -40,26 +40,13 @@ class JudgedResult(NamedTuple):
     open: list[str]
 
 
-class GivenManifests(Protocol):
-    """The manifests given with a result. ``paths`` are their files."""
-
-    @property
-    def paths(self) -> Sequence[str]: ...
-
-    def edit(self, snapshot: Snapshot, edits: Edits | None, *, manifests: bool = True) -> Expansion:
-        """Return the snapshot with these edits, with or without the manifests."""
-
-    def revision(self, snapshot: Snapshot, edits: Edits | None) -> Snapshot | None:
-        """Return the manifests, None if there are none."""
-
-
-def judge(snapshot: Snapshot, result: Result, given: GivenManifests, earlier: Sequence[Snapshot] = ()) -> JudgedResult:
+def judge(snapshot: Snapshot, result: Result, given: Manifests, earlier: Sequence[Snapshot] = ()) -> JudgedResult:
     """Return the judgement on a result. A plan for another snapshot is not replayed.
 
     Args:
         snapshot: The snapshot.
         result: The result.
-        given: The files of the command line.
+        given: The manifests given with the result.
         earlier: Snapshots that justify a plan's grace period.
 
     Raises:
@@ -76,12 +63,12 @@ def judge(snapshot: Snapshot, result: Result, given: GivenManifests, earlier: Se
         return _judge_edited(snapshot, result, given)
     if not isinstance(result, Placement):
         raise InputError([f"a {result.kind} cannot have a rollout"])
-    edited = given.edit(snapshot, ref.edits, manifests=False).snapshot
-    revision = given.revision(snapshot, ref.edits)
+    edited = replace(given, paths=()).edit(snapshot, ref.edits).snapshot
+    revision = given.read(snapshot.gates, ref.edits)
     return JudgedResult(edited, revision, list(verify_rollout(edited, result, revision)), not_checked(result))
 
 
-def _judge_edited(snapshot: Snapshot, result: Placement | Capacity, given: GivenManifests) -> JudgedResult:
+def _judge_edited(snapshot: Snapshot, result: Placement | Capacity, given: Manifests) -> JudgedResult:
     ref = result.snapshot
     found = given.edit(snapshot, ref.edits)
     if found.workloads != ref.workloads:

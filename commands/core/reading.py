@@ -1,4 +1,4 @@
-"""Reading of snapshots, manifests and what-if edits, and their preparation for a search."""
+"""Reading of snapshots and manifests, and their preparation for a search."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from kubestow.commands.core.wrong_use import WrongUse
 from kubestow.models.buffers.demand import demands, sentences
 from kubestow.models.cluster.storage import never_bound
 from kubestow.models.cluster.unknown_namespaces import SENTENCE, undecided
 from kubestow.models.documents import policy as policies
-from kubestow.models.documents.capacity import Capacity
-from kubestow.models.documents.placement import Edits, Placement, SnapshotRef
+from kubestow.models.documents.placement import Edits, SnapshotRef
 from kubestow.models.documents.policy import Policy
-from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.documents.sizing import Sizing
 from kubestow.models.edits.edits import apply
 from kubestow.models.execution.execution_grace import time_of
 from kubestow.models.gangs import unreadable
@@ -26,64 +26,63 @@ from kubestow.models.snapshot import snapshot as snapshots
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.checks import given_as_snapshot
 from kubestow.models.workloads.expand import Expansion
+from kubestow.report.documents.results import Result
 
 #: How the sentence about CapacityBuffers ends.
 _NO_ROOM: Final = "which hold no room against real pods"
 
 
-class WrongUse(ValueError):
-    """Contradictory options, independent of the input. The command line exits with 2."""
-
-
 @dataclass(frozen=True)
 class Reading:
-    """The files of a snapshot, and the rules that apply to it.
+    """How a snapshot is read, and the rules that apply to it.
 
     Attributes:
-        paths: Files of the snapshot.
         policy: The policy, for warnings about data that it needs.
         kubernetes_version: The version whose rules apply; None to detect it.
         feature_gates: Overrides of feature gates.
-        result: Snapshot reference of a result, whose version and feature gates apply.
-        of: Policy of that result.
+        result: A result whose version, feature gates and policy apply.
+        of: The policy that applies, without warnings about data that it needs. None for that of the result, or else ``policy``.
         whole: True to require a cluster with nodes; False if only annotations are read.
-        empty: True if the snapshot may have no nodes.
+        empty: True if the snapshot may have no nodes, as for a Sizing and for purchases.
         gangs: True to drop unreadable gang annotations of pending pods; False to leave them to the audit.
-        where: Name of a captured cluster, for messages.
+        where: Names of the files, or of the captured cluster, for messages.
     """
 
-    paths: Sequence[str]
     policy: Policy | None = None
     kubernetes_version: str | None = None
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
-    result: SnapshotRef | None = None
+    result: Result | None = None
     of: Policy | None = None
     whole: bool = True
     empty: bool = False
     gangs: bool = True
     where: str = ""
 
+    @property
+    def applied(self) -> Policy:
+        """The policy that applies."""
+        return self.of or (self.result.policy if self.result is not None else None) or self.policy or policies.DEFAULT
 
-def read(request: Reading) -> tuple[Snapshot, list[str]]:
-    """Return the snapshot and its warnings. With a policy, also warn about data that the policy needs.
-
-    Raises:
-        InputError: the files are invalid.
-        WrongUse: an unknown version or feature gate, or one that contradicts the result.
-    """
-    snapshot = snapshots.load(request.paths)
-    return snapshot, settle(snapshot, request)
+    @property
+    def may_be_empty(self) -> bool:
+        """True if the snapshot may have no nodes."""
+        edits = self.result.snapshot.edits if self.result is not None else None
+        return self.empty or isinstance(self.result, Sizing) or (edits is not None and bool(edits.buy))
 
 
 def settle(snapshot: Snapshot, request: Reading) -> list[str]:
-    """Apply the settings to a snapshot in place and return its warnings. Raises the errors of :func:`read`."""
+    """Apply the settings to a snapshot in place and return its warnings. With a policy, also warn about data that the policy needs.
+
+    Raises:
+        InputError: no nodes, or manifests in the snapshot.
+        WrongUse: an unknown version or feature gate, or one that contradicts the result.
+    """
     policy = request.policy
     if request.whole:
-        bought = request.result is not None and request.result.edits is not None and bool(request.result.edits.buy)
-        check_whole(snapshot, request.where or labels(request.paths), empty=request.empty or bought)
+        check_whole(snapshot, request.where, empty=request.may_be_empty)
     snapshot.assumed += set_gates(snapshot, request)
-    snapshot.shared_gpus = (request.of or policy or policies.DEFAULT).sharedGPUs
-    snapshot.admission_plugins = frozenset((request.of or policy or policies.DEFAULT).admissionPlugins)
+    snapshot.shared_gpus = request.applied.sharedGPUs
+    snapshot.admission_plugins = frozenset(request.applied.admissionPlugins)
     _share(snapshot)
     warnings = list(snapshot.warnings)
     if request.whole and any(has_hints(pod) for pod in snapshot.pods):
@@ -107,7 +106,7 @@ def settle(snapshot: Snapshot, request: Reading) -> list[str]:
 
 def set_gates(snapshot: Snapshot, request: Reading) -> list[str]:
     """Set the Kubernetes version and feature gates of a snapshot; return notes about them."""
-    result = request.result
+    result = request.result.snapshot if request.result is not None else None
     if result is None or not (result.kubernetesVersion or result.featureGates):
         try:
             snapshot.gates, notes = settling.gates_of(snapshot.capture, snapshot.nodes, request.kubernetes_version, request.feature_gates)
@@ -196,21 +195,6 @@ def _held(snapshot: Snapshot) -> str:
     return f" (but {', '.join(f'{kind} {count}' for kind, count in sorted(counts.items()))})" if counts else ""
 
 
-def read_manifests(paths: Sequence[str], gates: FeatureGates, namespace: str | None, *, unknown_fields: bool = False) -> Snapshot:
-    """Read manifests for an API server with these gates. ``namespace``: for objects without one.
-
-    Raises:
-        InputError: invalid manifests, or none that creates pods.
-    """
-    found = snapshots.load(paths, manifests=True, unknown_fields=unknown_fields, namespace=namespace, gates=gates)
-    if not found.pods and not found.workloads and not found.capacity_buffers:
-        where = labels(paths)
-        hint = "" if not found.unread else f" ({found.unread[0].reason or 'pod templates of other kinds are read with --workload-kinds'})"
-        expected = f"expected a Pod or {' or '.join(kinds.WORKLOADS)}{hint}"
-        raise InputError([f"{where}: holds nothing that creates pods{_held(found)}, {expected}"])
-    return found
-
-
 def _share(snapshot: Snapshot) -> None:
     if snapshot.shared_gpus != "none":
         from kubestow.models.devices.shared_gpus import adapter
@@ -240,48 +224,57 @@ def _name_buffers(snapshot: Snapshot) -> None:
     snapshot.omissions += [text for text in sentences(found) if text not in snapshot.omissions]
 
 
-def edit(snapshot: Snapshot, edits: Edits | None, manifests: Snapshot | None, paths: Sequence[str] = ()) -> Expansion:
-    """Return the snapshot with manifests and what-if edits. ``paths``: files of the manifests, for messages.
+@dataclass(frozen=True)
+class Manifests:
+    """The files of manifests.
 
-    New warnings, omissions and assumptions are appended to those of the snapshot.
-
-    Raises:
-        InputError: the manifests or edits do not match the snapshot.
+    Attributes:
+        paths: The files.
+        unknown_fields: True to ignore unknown fields instead of refusing them.
+        namespace: Namespace of objects without one, unless there are edits, which have their own.
     """
-    if manifests is None and edits is None:
-        return Expansion(snapshot)
-    found = apply(snapshot, manifests, edits or Edits())
-    _share(found.snapshot)
-    _name_undecided(found.snapshot)
-    _name_buffers(found.snapshot)
-    found.snapshot.assumed += never_bound.sentences(found.snapshot, never_bound.names(snapshot))
-    odd = found.snapshot.warnings[len(snapshot.warnings) :]
-    if manifests is not None and not found.pods and not (edits and edits.replicas) and not manifests.capacity_buffers:
-        raise InputError([f"{labels(paths)}: asks for no pods{''.join(f': {text}' for text in odd[:1])}"])
-    return found
 
+    paths: Sequence[str] = ()
+    unknown_fields: bool = False
+    namespace: str | None = None
 
-def misused(edits: Edits, manifests: Sequence[object], catalogue: bool) -> str | None:
-    """Return the message about an edit without the option that it requires; None if there is none.
+    def read(self, gates: FeatureGates, edits: Edits | None) -> Snapshot | None:
+        """Return the manifests for an API server with these gates; None without files.
 
-    ``catalogue``: True if a catalogue is given.
-    """
-    if edits.partial and not manifests:
-        return "--partial requires manifests, given with -w"
-    if edits.buy and not catalogue:
-        return "--buy requires a catalogue of nodes, given with --catalogue"
-    if edits.namespace and not manifests:
-        return "-n requires manifests, given with -w"
-    return None
+        Raises:
+            InputError: invalid manifests, or none that creates pods.
+        """
+        if not self.paths:
+            return None
+        namespace = edits.namespace if edits is not None else self.namespace
+        found = snapshots.load(self.paths, manifests=True, unknown_fields=self.unknown_fields, namespace=namespace, gates=gates)
+        if not found.pods and not found.workloads and not found.capacity_buffers:
+            where, reason = labels(self.paths), "pod templates of other kinds are read with --workload-kinds"
+            hint = f" ({found.unread[0].reason or reason})" if found.unread else ""
+            expected = f"expected a Pod or {' or '.join(kinds.WORKLOADS)}{hint}"
+            raise InputError([f"{where}: holds nothing that creates pods{_held(found)}, {expected}"])
+        return found
 
+    def edit(self, snapshot: Snapshot, edits: Edits | None, added: Snapshot | None = None) -> Expansion:
+        """Return the snapshot with manifests and what-if edits. ``added``: the manifests, if they are already read.
 
-def sign(result: Placement | RebalancePlan | Capacity, snapshot: Snapshot) -> None:
-    """Add the snapshot's notes, cluster and capture time to a result."""
-    result.notes += snapshot.notes
-    stamp(result.snapshot, snapshot)
-    within: Placement | None = getattr(result, "placement", None)
-    if within is not None:
-        stamp(within.snapshot, snapshot)
+        New warnings, omissions and assumptions are appended to those of the snapshot.
+
+        Raises:
+            InputError: the manifests or edits do not match the snapshot.
+        """
+        added = added if added is not None else self.read(snapshot.gates, edits)
+        if added is None and edits is None:
+            return Expansion(snapshot)
+        found = apply(snapshot, added, edits or Edits())
+        _share(found.snapshot)
+        _name_undecided(found.snapshot)
+        _name_buffers(found.snapshot)
+        found.snapshot.assumed += never_bound.sentences(found.snapshot, never_bound.names(snapshot))
+        odd = found.snapshot.warnings[len(snapshot.warnings) :]
+        if added is not None and not found.pods and not (edits and edits.replicas) and not added.capacity_buffers:
+            raise InputError([f"{labels(self.paths)}: asks for no pods{''.join(f': {text}' for text in odd[:1])}"])
+        return found
 
 
 def stamp(document: SnapshotRef, snapshot: Snapshot) -> None:

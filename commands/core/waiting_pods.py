@@ -39,7 +39,6 @@ class WaitingPods:
         Raises:
             InputError: no such pod, workload or node, or a pod that cannot be read.
         """
-
         options = {**only, "include_gated": self.include_gated, "daemon_namespaces": self._exempt, "policy": self.policy}
         try:
             return per_node.explain(self.snapshot, **options)
@@ -50,12 +49,12 @@ class WaitingPods:
 
     def questions(self, verdicts: Sequence[PodVerdict], *, whole: bool = False) -> list[Left]:
         """Return the pods and gangs to explain: those that fit nowhere; with ``whole``, all pods as one group."""
-
         return asked(self.snapshot, verdicts, whole=whole, tiers=self.policy.networkTiers)
 
-    def causes(self, unplaced: Sequence[Left], seconds: float | None, catalogue: Catalogue | None, stop: Any = None) -> list[Cause]:
+    def causes(
+        self, unplaced: Sequence[Left], seconds: float | None, catalogue: Catalogue | None, *, stop: Any = None, **_: Any
+    ) -> list[Cause]:
         """Return minimal causes and remedies. ``catalogue``: shapes to buy; ``stop``: an event that ends the search."""
-
         options = Options(time_limit=seconds, daemon_namespaces=self._exempt, policy=self.policy, catalogue=catalogue)
         return [cause for _, cause in explain_left(self.snapshot, list(unplaced), [], RunContext.start(options, stop))]
 

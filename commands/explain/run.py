@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cache
+from functools import cache, partial
 from typing import NoReturn
 
 import click
 
 from kubestow.commands.common.exit_codes import DONE, fail, say
 from kubestow.commands.common.options import Streams
+from kubestow.commands.core.reading import Reading
+from kubestow.commands.core.waiting_pods import WaitingPods
 from kubestow.commands.explain import ExplainRequest, ExplainSubject
 from kubestow.commands.explain import subject as subjects
 from kubestow.commands.running import inputs, output, searching
-from kubestow.commands.running.pending import Pending
 from kubestow.models.admission.deprecated_labels import idle_terms
 from kubestow.models.cluster.storage.attachments import held_elsewhere
 from kubestow.models.documents.placement import Cause
@@ -33,25 +34,24 @@ from kubestow.solver.kube_scheduler.score_tables import Scorer
 
 def run(request: ExplainRequest) -> NoReturn:
     """Judge the pods and write the explanation."""
-    streams, subject, edits = request.streams, request.subject, request.edits
-    nodes = inputs.read_catalogue(request.catalogue)
-    changes = inputs.what_if(edits, streams, catalogue=nodes)
-    policy = inputs.read_policy(request.choices)
+    streams, choices = request.streams, request.choices
+    changes = inputs.what_if(streams, request.edits, inputs.read_catalogue(request.catalogue))
+    policy = inputs.read_policy(choices)
     run = searching.SearchRun(streams)
-    snapshot = inputs.load(streams, policy if subject.affinity is None else None, whole=subject.affinity is None, empty=bool(edits["buy"]))
-    snapshot = inputs.edit(snapshot, streams, changes).snapshot
-    remaining_catalogue = nodes.without(edits["buy"]) if nodes is not None else None
-    subject = subjects.found(subject, snapshot, streams)
+    whole = request.subject.affinity is None
+    given = run.read(policy, changes, Reading(policy if whole else None, whole=whole, empty=changes.buys))
+    snapshot = given.after
+    subject = subjects.found(request.subject, snapshot, streams)
     if subject.affinity is not None:
         _explain_affinity(streams, snapshot, policy, subject.affinity)
     pod, workload, node, per_node = subject.pod, subject.workload, subject.node, subject.per_node
-    pending = Pending(run, snapshot, policy, request.choices)
-    verdicts = pending.judge(pod=pod, workload=workload, node=node)
+    waiting = WaitingPods(snapshot, policy, choices.include_gated, choices.daemon_namespaces)
+    verdicts = waiting.judge(pod=pod, workload=workload, node=node)
     schedulers = inputs.read_schedulers(request.scheduler_config)
     unread = [*unmodelled(schedulers), *default_rules(schedulers)]
     inputs.note_omissions(unread, streams)
     if subject.scores:
-        verdicts = _scored(Scorer(schedulers, policy, request.choices.daemon_namespaces), snapshot, verdicts)
+        verdicts = _scored(Scorer(schedulers, policy, choices.daemon_namespaces), snapshot, verdicts)
     if (namespace := subjects.only_namespace(subject, streams)) is not None:
         verdicts = [verdict for verdict in verdicts if verdict.pod.partition("/")[0] == namespace]
         inputs.note([] if verdicts else [f"no pending pods in namespace {namespace}"])
@@ -59,11 +59,9 @@ def run(request: ExplainRequest) -> NoReturn:
     claim_notes = held_elsewhere(snapshot, {verdict.pod: verdict.feasible for verdict in verdicts})
     inputs.note(claim_notes)
     idle = _idle(streams, snapshot, {verdict.pod for verdict in verdicts})
-    causes = (
-        pending.causes(verdicts, request.time_limit, whole=workload is not None, catalogue=remaining_catalogue)
-        if node is None and not per_node and not subject.scores
-        else []
-    )
+    asking = node is None and not per_node and not subject.scores
+    questions = waiting.questions(verdicts, whole=workload is not None) if asking else []
+    causes = run.search(partial(waiting.causes, questions, request.time_limit, given.catalogue)) if questions else []
     owned = cache(lambda: owners(snapshot, (verdict.pod for verdict in verdicts)))
     output.write_document(
         streams,
@@ -99,7 +97,7 @@ def _explain_affinity(streams: Streams, snapshot: Snapshot, policy: Policy, name
     """Write the container affinity of a pod or workload and exit."""
 
     try:
-        found = inputs.checked(lambda: matrix(snapshot, name, policy))
+        found = matrix(snapshot, name, policy)
     except UnknownPod as error:
         fail([f"--affinity: {error}"])
     for warning in () if streams.quiet else found.warnings:

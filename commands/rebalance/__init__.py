@@ -11,10 +11,9 @@ from kubestow.commands.common import execution_grace as grace
 from kubestow.commands.common import options
 from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, requested
+from kubestow.commands.core.goals import ALSO_MOVE, GOALS, MAX_COUNT, MAX_GAIN
 
-_COUNT = click.IntRange(0, 2**31 - 1)
-#: Points. Multiplied by all moves and 10,000 units a point it stays below 2**53, up to which CP-SAT is exact.
-_GAIN = click.IntRange(0, 10**6)
+_COUNT, _GAIN = click.IntRange(0, MAX_COUNT), click.IntRange(0, MAX_GAIN)
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class RebalanceRequest:
     "--goal",
     "goals",
     multiple=True,
-    type=click.Choice(["repair", "improve", "consolidate", "admit"]),
+    type=click.Choice(GOALS),
     help="Goal of the plan; repeatable, the most important first.",
 )
 @click.option(
@@ -74,11 +73,16 @@ class RebalanceRequest:
     "--also-move",
     "alsoMove",
     multiple=True,
-    type=click.Choice(["bare", "local-storage"]),
+    type=click.Choice(ALSO_MOVE),
     help="Also move pods without a controller (bare) or with data on their node; repeatable.",
 )
 @click.option(
-    "--min-gain", "minGain", type=_GAIN, default=1, metavar="N", help="Minimum gain for each move of the goal improve, in points."
+    "--min-gain",
+    "minGain",
+    type=_GAIN,
+    default=1,
+    metavar="N",
+    help="Minimum gain for each move of the goal improve, in points.",
 )
 @grace.options
 @options.requests

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NoReturn
 from kubestow.audit.selection import FindingFilters, Reported, unknown
 from kubestow.commands.common.exit_codes import DONE, fail, refuse, say
 from kubestow.commands.common.selecting import FindingSelection
-from kubestow.commands.running import inputs
 from kubestow.commands.running.searching import SearchRun
 from kubestow.models.documents import settings_file
 from kubestow.models.documents.findings.audit_selection import NO_CONFIG, AuditBaseline, AuditConfig, baseline_document
@@ -29,11 +28,11 @@ def chosen(selecting: FindingSelection, codes: Collection[str]) -> FindingFilter
             f"{option}: no finding code starts with {', '.join(map(repr, wrong))} (use a code such as KS203, or a prefix such as KS2)",
         )
     config, baseline = selecting.config, selecting.baseline
-    found = inputs.checked(lambda: settings_file.read(config, AuditConfig)) if config is not None else NO_CONFIG
+    found = settings_file.read(config, AuditConfig) if config is not None else NO_CONFIG
     for field, given in (("select", found.select), ("ignore", found.ignore), ("severities", tuple(found.severities))):
         if wrong := unknown(given, codes):
             fail([f"{config}: AuditConfig: {field}: no finding code starts with {code!r}" for code in wrong])
-    known = inputs.checked(lambda: settings_file.read(baseline, AuditBaseline)) if baseline is not None else None
+    known = settings_file.read(baseline, AuditBaseline) if baseline is not None else None
     if selecting.write_baseline is not None:
         check_target(selecting.write_baseline)
     return FindingFilters(selecting.select, selecting.ignore, selecting.namespaces, found, known)

@@ -1,41 +1,22 @@
-"""Checking of results. Bad input ends the command."""
+"""Checking of results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from kubestow.checker.capacity.series import check_series, parts
 from kubestow.commands.common.exit_codes import fail, refuse
 from kubestow.commands.common.options import Streams
 from kubestow.commands.core import judging as core
 from kubestow.commands.core import reading
-from kubestow.commands.running.inputs import checked, edit, load_manifests, load_over_time
-from kubestow.models.documents.placement import Edits
+from kubestow.commands.core.reading import Reading
+from kubestow.commands.running import inputs
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.models.documents.sizing import Sizing
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.models.workloads.expand import Expansion
 from kubestow.report.documents import results
 from kubestow.report.documents.output import counted
 from kubestow.report.documents.results import Result
-
-
-@dataclass(frozen=True)
-class _WorkloadManifests:
-    """The manifests of -w; reading them prints their warnings."""
-
-    streams: Streams
-
-    @property
-    def paths(self) -> Sequence[str]:
-        return self.streams.manifests
-
-    def edit(self, snapshot: Snapshot, edits: Edits | None, *, manifests: bool = True) -> Expansion:
-        return edit(snapshot, self.streams if manifests else replace(self.streams, manifests=()), edits)
-
-    def revision(self, snapshot: Snapshot, edits: Edits | None) -> Snapshot | None:
-        return load_manifests(self.paths, self.streams, snapshot.gates, edits)
 
 
 def read_result(path: str, streams: Streams, purpose: str) -> Result:
@@ -45,20 +26,20 @@ def read_result(path: str, streams: Streams, purpose: str) -> Result:
 
 def read_with_digest(path: str, streams: Streams, purpose: str) -> tuple[Result, str]:
     """Read the document of --result, and return it with the SHA-256 that its journal records."""
-    result, digest = checked(lambda: results.read_with_digest(path))
+    result, digest = results.read_with_digest(path)
     misused = core.manifests_misused(result, purpose)
     refuse(misused is not None and streams.manifests, misused or "")
     return result, digest
 
 
 def judge(snapshot: Snapshot, result: Result, streams: Streams, since: Sequence[str] = ()) -> core.JudgedResult:
-    """Return the judgement on a result. End the command if its manifests are missing.
+    """Return the judgement on a result, or end the command if its manifests are missing.
 
     A plan for another snapshot is not replayed. ``since``: paths of earlier snapshots, for plans with a grace period.
     """
     refuse(since and not isinstance(result, RebalancePlan), f"--since requires a RebalancePlan, not a {result.kind}")
-    earlier = checked(lambda: reading.earlier(snapshot, reading.labels(streams.snapshots), since))
-    return checked(lambda: core.judge(snapshot, result, _WorkloadManifests(streams), earlier))
+    earlier = reading.earlier(snapshot, reading.labels(streams.snapshots), since)
+    return core.judge(snapshot, result, inputs.manifests(streams), earlier)
 
 
 def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.JudgedResult, Snapshot]:
@@ -68,7 +49,7 @@ def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.JudgedResult, S
         fail([f"the result was made with manifests ({sizing.snapshot.workloads[0]}): give the same files with -w"])
     read = {
         snapshot.capture.time: snapshot
-        for _, snapshot in load_over_time(streams, result=sizing.snapshot, of=sizing.policy)
+        for _, snapshot in inputs.load_over_time(streams, Reading(result=sizing))
         if snapshot.capture is not None
     }
     missing = [time for time in dict.fromkeys([*series, sizing.snapshot.capturedAt or ""]) if time not in read]
@@ -76,9 +57,10 @@ def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.JudgedResult, S
     if missing or strange:
         more = f"{len(missing)} missing, among these that of {missing[0]}" if missing else ""
         fail([f"the result is of {counted(len(series), 'snapshot')}: {more or f'none has the time {strange[0]}'}"])
+    manifests = inputs.manifests(streams)
     each = {part.snapshot.capturedAt or "": part for part in parts(sizing)}
-    edited = {time: edit(read[time], streams, part.snapshot.edits).snapshot for time, part in each.items()}
-    verdict = checked(lambda: check_series({time: (read[time], found) for time, found in edited.items()}, sizing))
+    edited = {time: manifests.edit(read[time], part.snapshot.edits).snapshot for time, part in each.items()}
+    verdict = check_series({time: (read[time], found) for time, found in edited.items()}, sizing)
     unsaid = [fault for time, part in each.items() for fault in core.unsaid_within(edited[time], part)]
     own = sizing.snapshot.capturedAt or ""
     return core.JudgedResult(edited[own], None, [*verdict.violations, *unsaid], verdict.open), read[own]

@@ -14,12 +14,12 @@ import click
 from kubestow.checker.violation import InternalFault
 from kubestow.commands.common.exit_codes import INTERRUPTED, VIOLATED, fail, say
 from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams
-from kubestow.commands.core import reading
-from kubestow.commands.running.inputs import checked, warn
+from kubestow.commands.core.given import Given, WhatIf, given
+from kubestow.commands.core.reading import Reading
+from kubestow.commands.running import inputs
 from kubestow.commands.running.interrupts import in_thread
 from kubestow.models.documents.placement import Unmodelled
 from kubestow.models.documents.policy import Policy
-from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.report.documents.results import Result
 from kubestow.report.terminal import progress
 from kubestow.solver.runtime.options import Options
@@ -27,40 +27,40 @@ from kubestow.solver.runtime.options import Options
 _T = TypeVar("_T")
 
 
-@dataclass
+@dataclass(frozen=True)
 class SearchRun:
     """A running command that searches.
 
     Attributes:
         streams: Inputs and outputs.
         started: Start on the monotonic clock, in seconds.
-        loaded: Seconds spent on reading.
         stop: Event that ^C sets.
     """
 
     streams: Streams
     started: float = field(default_factory=time.monotonic)
-    loaded: float = 0.0
     stop: threading.Event = field(default_factory=threading.Event)
 
     def seconds(self) -> float:
         """Return the seconds since the start."""
         return time.monotonic() - self.started
 
+    def read(self, policy: Policy, changes: WhatIf, how: Reading | None = None) -> Given:
+        """Read the snapshot, apply the changes, and print warnings. ``how``: None for a snapshot whose data the policy needs."""
+        snapshot = inputs.load(self.streams, how if how is not None else Reading(policy, empty=changes.buys))
+        return given(snapshot, changes, self.started, policy)
+
     def search(self, solve: Callable[..., _T]) -> _T:
         """Run ``solve(on_progress=, stop=, began=)`` with a progress display, and return its result."""
         with progress.choose(quiet=self.streams.quiet, verbose=self.streams.verbose) as display:
             work = partial(solve, on_progress=display.update, stop=self.stop, began=self.started)
             try:
-                return checked(lambda: in_thread(work, self.stop, display.say))
+                return in_thread(work, self.stop, display.say)
             except InternalFault as error:
                 fail([f"internal fault, please report it: {error}"])
 
-    def accept(self, result: Result, snapshot: Snapshot) -> None:
-        """Complete a result with the reading time and notes. End the command if there is nothing to write."""
-        reading.sign(result, snapshot)
-        if result.seconds is not None:
-            result.seconds.load = round(self.loaded, 3)
+    def accept(self, result: Result) -> None:
+        """End the command if there is nothing to write, or with --strict if something is not modelled."""
         if self.stop.is_set() and getattr(result, "status", None) == "unknown":
             fail(["interrupted before a result was found; nothing was written"], INTERRUPTED)
         self.refuse(result.unmodelled)
@@ -86,4 +86,4 @@ def search_options(search: SearchChoices, choices: PolicyChoices, policy: Policy
 def warn_of_gates(streams: Streams, choices: PolicyChoices, step: str) -> None:
     """Warn that Bindings of gated pods are refused. ``step``: the user's next action, for the message."""
     if streams.wants("kubectl") and choices.include_gated:
-        warn([f"the API server binds no pod that has scheduling gates; remove them before you {step}"], streams)
+        inputs.warn([f"the API server binds no pod that has scheduling gates; remove them before you {step}"], streams)

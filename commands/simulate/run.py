@@ -20,35 +20,28 @@ from kubestow.solver.runtime.options import Options
 
 def run(request: SimulateRequest) -> NoReturn:
     """Simulate the scheduler and write the result."""
-    streams, edits = request.streams, request.edits
-    nodes = inputs.read_catalogue(request.catalogue)
-    changes = inputs.what_if(edits, streams, catalogue=nodes)
+    streams = request.streams
+    changes = inputs.what_if(streams, request.edits, inputs.read_catalogue(request.catalogue))
     policy = inputs.read_policy(request.choices)
     profiles = inputs.read_schedulers(request.scheduler_config)
     run = searching.SearchRun(streams)
     inputs.note_omissions(unmodelled(profiles), streams)
-    edited = inputs.edit(inputs.load(streams, policy, empty=bool(edits["buy"])), streams, changes)
-    run.loaded = run.seconds()
-    options = Options(
-        seed=request.seed,
-        include_gated=request.choices.include_gated,
-        daemon_namespaces=request.choices.daemon_namespaces,
-        policy=policy,
-        workloads=tuple(edited.workloads),
-        edits=changes,
-        unmodelled=tuple(edited.unmodelled),
-    )
+    given = run.read(policy, changes)
+    snapshot = given.after
+    choices = Options(seed=request.seed, include_gated=request.choices.include_gated, daemon_namespaces=request.choices.daemon_namespaces)
+    options = given.options(choices)
 
     def work(*, stop: Any, **_: Any) -> Placement:
-        return simulate(edited.snapshot, options, profiles, runs=request.runs, stop=stop)
+        return simulate(snapshot, options, profiles, runs=request.runs, stop=stop)
 
     placement = run.search(work)
-    run.accept(placement, edited.snapshot)
+    given.sign(placement)
+    run.accept(placement)
     output.write_document(
         streams,
-        lambda surface: [*terminal.placement(placement, edited.snapshot, surface), *terminal.simulation(placement, surface)],
+        lambda surface: [*terminal.placement(placement, snapshot, surface), *terminal.simulation(placement, surface)],
         partial(results.result_document, placement),
-        WrittenResult(placement, edited.snapshot, VERSION, lambda: None),
+        WrittenResult(placement, snapshot, VERSION, lambda: None),
     )
     waiting = any(not entry.gated for entry in placement.unplaced)
     run.end(INCOMPLETE if waiting else DONE, terminal.summary(placement, run.seconds()))

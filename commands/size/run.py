@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import NoReturn
 
-from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, fail
+from kubestow.commands.common.exit_codes import DONE, INCOMPLETE
+from kubestow.commands.core.given import sign
+from kubestow.commands.core.reading import Reading
 from kubestow.commands.running import inputs, output, searching
 from kubestow.commands.size import SizeRequest
 from kubestow.models.disruption.node_selection import pool
@@ -24,17 +26,18 @@ from kubestow.solver.capacity.survive.options import SurviveOptions
 def run(request: SizeRequest) -> NoReturn:
     """Find the cheapest nodes and write the result."""
     streams = request.streams
-    changes = inputs.what_if(request.edits, streams)
+    changes = inputs.what_if(streams, request.edits)
     offered = inputs.read_catalogue(request.catalogue)
     assert offered is not None, "--catalogue is required"
     policy = inputs.read_policy(request.choices)
     run = searching.SearchRun(streams)
-    several = inputs.load_over_time(streams, policy) if request.problem.series else [("", inputs.load(streams, policy, empty=True))]
-    manifests = inputs.load_manifests(streams.manifests, streams, several[0][1].gates, changes)
-    before = [inputs.edit(each, streams, changes, manifests) for _, each in several]
+    how = Reading(policy, empty=True)
+    several = inputs.load_over_time(streams, how) if request.problem.series else [("", inputs.load(streams, how))]
+    manifests = changes.manifests.read(several[0][1].gates, changes.edits)
+    before = [changes.manifests.edit(each, changes.edits, manifests) for _, each in several]
     questions = [_options(request, each, manifests, path) for path, each in several]
-    run.loaded = run.seconds()
-    chosen = searching.search_options(request.search, request.choices, policy, edits=changes)
+    loaded = run.seconds()
+    chosen = searching.search_options(request.search, request.choices, policy, edits=changes.edits)
     if request.problem.series:
         found = run.search(partial(size_series, [each for _, each in several], offered, questions, chosen))
     else:
@@ -43,7 +46,8 @@ def run(request: SizeRequest) -> NoReturn:
     snapshot, given = several[own][1], before[own].snapshot
     after = apply(snapshot, manifests, found.snapshot.edits).snapshot if found.snapshot.edits is not None else given
     inputs.warn([text for text in after.warnings if text not in given.warnings], streams)
-    run.accept(found, snapshot)
+    sign(found, snapshot, loaded)
+    run.accept(found)
     output.write_document(
         streams,
         lambda surface: terminal.sizing(found, after, surface),
@@ -54,7 +58,7 @@ def run(request: SizeRequest) -> NoReturn:
 
 
 def _options(request: SizeRequest, snapshot: Snapshot, manifests: Snapshot | None, path: str = "") -> SizeOptions:
-    """Return the engine's options. An invalid pool ends the command; ``path`` names the snapshot in messages."""
+    """Return the engine's options. ``path`` names the snapshot in messages about an invalid pool."""
     problem = request.problem
     failures = SurviveOptions(problem.survive, problem.at_once or 1, problem.priority) if problem.survive is not None else None
     buffers = not problem.without_buffers
@@ -64,5 +68,5 @@ def _options(request: SizeRequest, snapshot: Snapshot, manifests: Snapshot | Non
     try:
         gone = pool(snapshot, problem.pool)
     except InputError as error:
-        fail([f"{path}{': ' if path else ''}{text}" for text in error.problems])
+        raise InputError([f"{path}{': ' if path else ''}{text}" for text in error.problems]) from None
     return SizeOptions("replace", problem.pool, tuple(gone), problem.kinds, failures, manifests, buffers)

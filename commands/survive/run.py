@@ -21,25 +21,18 @@ def run(request: SurviveRequest) -> NoReturn:
     """Check the failures and write the result."""
     streams = request.streams
     pool = workers(request.sharing)
-    nodes = inputs.read_catalogue(request.catalogue)
-    changes = inputs.what_if(request.edits, streams, catalogue=nodes)
+    changes = inputs.what_if(streams, request.edits, inputs.read_catalogue(request.catalogue))
     policy = inputs.read_policy(request.choices)
     run = searching.SearchRun(streams)
-    before = inputs.load(streams, policy, empty=bool(request.edits["buy"]))
-    edited = inputs.edit(before, streams, changes)
-    snapshot, run.loaded = edited.snapshot, run.seconds()
-    remaining_catalogue = nodes.without(request.edits["buy"]) if nodes is not None else None
-    made = {
-        "workloads": tuple(edited.workloads),
-        "edits": changes,
-        "unmodelled": tuple(edited.unmodelled),
-        "catalogue": remaining_catalogue,
-    }
+    given = run.read(policy, changes)
+    snapshot = given.after
     survive_options = SurviveOptions(request.fail, request.at_once, request.priority, request.preemption)
-    wishes = Wishes(place=changes is not None or bool(streams.manifests), remedy=not request.no_remedy, catalogue=remaining_catalogue)
-    search_options = searching.search_options(request.search, request.choices, policy, **made)
+    edited = changes.edits is not None or bool(streams.manifests)
+    wishes = Wishes(place=edited, remedy=not request.no_remedy, catalogue=given.catalogue)
+    search_options = given.options(searching.search_options(request.search, request.choices, policy))
     found = run.search(partial(answer, snapshot, survive_options, search_options, wishes, pool=pool))
-    run.accept(found, snapshot)
+    given.sign(found)
+    run.accept(found)
     output.write_document(
         streams,
         partial(terminal.survival, found, snapshot),

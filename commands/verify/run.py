@@ -9,6 +9,7 @@ import click
 from kubestow.checker.claims.statement import assumptions, exemption_faults, policy_faults
 from kubestow.checker.journal.judge import Judgement, ReleaseClusters, judge_gated, judge_journal
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, VIOLATED, refuse, say
+from kubestow.commands.core.reading import Reading
 from kubestow.commands.running import inputs, judging, output
 from kubestow.commands.verify import VerifyRequest
 from kubestow.models.documents import journal as journals
@@ -24,7 +25,7 @@ from kubestow.report.writers import WrittenResult
 def run(request: VerifyRequest) -> NoReturn:
     """Check the result and write the violations."""
     streams, journal = request.streams, request.journal
-    expected = inputs.checked(lambda: policy.read(path)) if (path := request.expect_policy) is not None else None
+    expected = policy.read(path) if (path := request.expect_policy) is not None else None
     result, digest = judging.read_with_digest(str(streams.result), streams, "checked")
     runs = isinstance(result, Placement | RebalancePlan)
     refuse(journal is not None and not runs, f"--journal requires a Placement or a RebalancePlan, not a {result.kind}")
@@ -32,7 +33,7 @@ def run(request: VerifyRequest) -> NoReturn:
     if isinstance(result, Sizing) and result.series is not None:
         judged, snapshot = judging.judge_series(streams, result)
     else:
-        snapshot = inputs.load(streams, result=result.snapshot, of=result.policy, empty=isinstance(result, Sizing))
+        snapshot = inputs.load(streams, Reading(result=result))
         judged = judging.judge(snapshot, result, streams, since=request.since)
     found = judged.violations
     found += policy_faults(result, expected) if expected is not None else ()
@@ -66,9 +67,9 @@ def _judge_run(path: str, clusters: ReleaseClusters, result: Placement | Rebalan
 
     ``digest``: as returned by :func:`kubestow.commands.running.judging.read_with_digest`.
     """
-    record = inputs.checked(lambda: journals.read(path))
+    record = journals.read(path)
     if result.snapshot.sha256 != clusters.snapshot.sha256:
         return Judgement([], None)
     if isinstance(result, Placement) and result.snapshot.workloads:
-        return inputs.checked(lambda: judge_gated(record, result, clusters, digest=digest))
-    return inputs.checked(lambda: judge_journal(record, result, clusters.snapshot, digest=digest, end=clusters.end))
+        return judge_gated(record, result, clusters, digest=digest)
+    return judge_journal(record, result, clusters.snapshot, digest=digest, end=clusters.end)

@@ -12,6 +12,7 @@ from typing import Any
 from kubestow.models.custom_workloads.collected import CustomObjects
 from kubestow.models.custom_workloads.generated_names import GeneratedNames
 from kubestow.models.helm import hooks as helm_hooks
+from kubestow.models.input_error import InputError as InputError
 from kubestow.models.kube import (
     closed_nodes,
     defaults,
@@ -37,14 +38,6 @@ from kubestow.models.snapshot.gc_pause import no_gc
 from kubestow.models.snapshot.object_names import LABEL_TEXT, NameCheck, is_label, key_of
 from kubestow.models.snapshot.texts import bundles, exports, inputs
 from kubestow.models.snapshot.unknown_fields import FieldCheck, NotUnderstood, field_check, template_fields
-
-
-class InputError(Exception):
-    """Bad input: one line per problem, each with file, object and field path."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = list(problems)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Final
 
 from kubestow.solver.executors import files
-from kubestow.solver.executors.files import NotHereError, SharedPath
+from kubestow.solver.executors.files import FileBlock, NotHereError, SharedPath
 from kubestow.solver.executors.workers import WorkersError
 
 #: Evaluated as text, so that workers without kubestow can report that it is missing.
@@ -80,6 +80,6 @@ def _picklable(error: Exception) -> Exception:
     return error
 
 
-def take(shared: SharedPath, number: int, block: bytes, last: bool, packed: bool, dask_worker: Any = None) -> None:
+def take(shared: SharedPath, block: FileBlock, dask_worker: Any = None) -> None:
     """Store a block of a file on a worker."""
-    files.take(shared, number, block, last=last, packed=packed, scratch=dask_worker.local_directory)
+    files.take(shared, block, dask_worker.local_directory)

@@ -312,10 +312,9 @@ class DaskWorkers:
     def _upload(self, shared: SharedPath, worker: str) -> None:
         if self._on(worker, files.is_kept, shared.digest):
             return
-        packed = Path(shared.path).is_dir()
-        for number, block, last in files.blocks(shared.path):
-            self._on(worker, take, shared, number, block, last, packed)
-            self.sent += len(block)
+        for block in files.blocks(shared.path):
+            self._on(worker, take, shared, block)
+            self.sent += len(block.content)
 
     def _on(self, worker: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function on a worker and return its result, independently of the worker's tasks.

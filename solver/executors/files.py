@@ -26,6 +26,23 @@ class SharedPath:
     digest: str
 
 
+@dataclass(frozen=True)
+class FileBlock:
+    """A part of a file that is sent.
+
+    Attributes:
+        number: Its position. Number 0 begins the file again.
+        content: Its bytes.
+        last: True for the last block.
+        packed: True if the blocks are the archive of a directory.
+    """
+
+    number: int
+    content: bytes
+    last: bool = True
+    packed: bool = False
+
+
 class NotHereError(Exception):
     """A file is neither visible to this worker nor was sent to it."""
 
@@ -119,16 +136,14 @@ def is_kept(digest: str) -> bool:
     return digest in _here.kept
 
 
-def take(shared: SharedPath, number: int, block: bytes, *, last: bool, packed: bool, scratch: str | None = None) -> None:
+def take(shared: SharedPath, block: FileBlock, scratch: str | None = None) -> None:
     """Append a block to a file that this worker receives. With the last block, check the file's digest and keep it.
 
     If kept files then exceed _MAX_KEPT_BYTES, delete those that the current task has not used, least recently used first.
 
     Args:
         shared: The file or directory.
-        number: Number of the block. 0 begins the file again.
-        last: True for the last block.
-        packed: True if the blocks are the archive of a directory.
+        block: The block, after the others in their order.
         scratch: Directory for received files; None for the system's. Only the first call of a process uses it.
 
     Raises:
@@ -139,12 +154,12 @@ def take(shared: SharedPath, number: int, block: bytes, *, last: bool, packed: b
     folder = Path(_here.folder, shared.digest)
     folder.mkdir(exist_ok=True)
     part = folder / "part"
-    with part.open("ab" if number else "wb") as stream:
-        stream.write(block)
-    if not last:
+    with part.open("ab" if block.number else "wb") as stream:
+        stream.write(block.content)
+    if not block.last:
         return
     whole, size = folder / (os.path.basename(shared.path) or "snapshot"), part.stat().st_size
-    if packed:
+    if block.packed:
         whole = folder / "content"
         with tarfile.open(part) as archive:
             archive.extractall(whole, filter="data")
@@ -169,21 +184,22 @@ def _make_room(new: str) -> None:
             shutil.rmtree(Path(_here.folder or "", digest), ignore_errors=True)
 
 
-def blocks(path: str) -> Iterator[tuple[int, bytes, bool]]:
-    """Yield the number and content of each block of a file, and whether it is the last. A directory is sent as an archive.
+def blocks(path: str) -> Iterator[FileBlock]:
+    """Yield the blocks of a file. A directory is sent as an archive.
 
     Raises:
         OSError: It cannot be read.
     """
-    with tempfile.TemporaryFile() if os.path.isdir(path) else open(path, "rb") as stream:
-        if os.path.isdir(path):
+    packed = os.path.isdir(path)
+    with tempfile.TemporaryFile() if packed else open(path, "rb") as stream:
+        if packed:
             with tarfile.open(fileobj=stream, mode="w") as archive:
                 archive.add(path, arcname="")
             stream.seek(0)
-        number, block = 0, stream.read(BLOCK_BYTES)
+        number, content = 0, stream.read(BLOCK_BYTES)
         while True:
             following = stream.read(BLOCK_BYTES)
-            yield number, block, not following
+            yield FileBlock(number, content, not following, packed)
             if not following:
                 return
-            number, block = number + 1, following
+            number, content = number + 1, following

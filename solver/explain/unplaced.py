@@ -157,9 +157,8 @@ def explain_left(
         return RunContext.start(Options(time_limit=of, seed=options.seed, deterministic=options.deterministic), context.stop)
 
     for number, entry in enumerate(groups[:MAX_EXPLAINED]):
-        remaining_seconds = (
-            seconds * (1 - number / min(MAX_EXPLAINED, len(groups))) if options.deterministic else context.deadline.remaining()
-        )
+        planned = seconds * (1 - number / min(MAX_EXPLAINED, len(groups)))
+        remaining_seconds = context.deadline.by_clock(context.deadline.remaining(), otherwise=planned)
         if context.stop.is_set() or (number and remaining_seconds <= 0):
             break
         share = max(0.5, min(remaining_seconds, MIN_SECONDS), remaining_seconds / (min(MAX_EXPLAINED, len(groups)) - number))

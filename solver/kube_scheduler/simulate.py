@@ -29,7 +29,7 @@ from kubestow.models.snapshot.scope import Scope, select
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.kube_scheduler.cluster_state import ClusterState, message, priority_of
 from kubestow.solver.kube_scheduler.preemption import Candidate, Preemption
-from kubestow.solver.placed_tiers import PlacedAnswer
+from kubestow.solver.placed_steps import PlacedAnswer
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.solve import document
 

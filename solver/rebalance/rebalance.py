@@ -72,7 +72,7 @@ def rebalance(snapshot: Snapshot, plan_options: PlanOptions, **caller: Unpack[Ca
     plan.before, plan.after, plan.leastWaves = summary(snapshot, plan)
     insist(verify_plan(snapshot, plan, earlier=plan_options.history.earlier))
     plan.seconds = run.seconds(options)
-    if not options.deterministic:
+    if plan.seconds is not None:
         plan.search = report.trace.finish(plan.objective, compiling + searching)
     return plan
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 import numpy as np
 
@@ -38,7 +39,9 @@ def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str
     whole = remaining_seconds()
 
     def over() -> bool:  # construction ignores the clock in a deterministic run
-        return context.stop.is_set() or (not options.deterministic and remaining_seconds() < whole * (1 - CONSTRUCTION_TIME_FRACTION))
+        return context.stop.is_set() or context.deadline.by_clock(remaining_seconds(), otherwise=inf) < whole * (
+            1 - CONSTRUCTION_TIME_FRACTION
+        )
 
     context.report("greedy")
     builder = MoveBuilder(problem, over)
@@ -49,17 +52,17 @@ def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str
     _straighten(values, result, context)
     _bound_moves(result, values)
     _report(result, values, context)
-    if result.proved or options.engine == "greedy" or context.over():
+    if result.proved or not options.strategy.searches or context.over():
         return result
     pairs = int(np.count_nonzero((possible(problem.cluster, rules.build(problem.cluster)) > 0)[problem.movable | problem.pending]))
-    if options.engine == "exact" or (options.engine == "auto" and pairs <= MAX_EXACT_CELLS):
+    if options.strategy.takes_whole(pairs, MAX_EXACT_CELLS):
         try:
             exact_result = ExactPlanSearch(values, context).solve(result.steps)
         except OverflowError:
             result.notes.append("skipped the exact engine: utilisation exceeds the numbers that CP-SAT can sum")
             return result
         return _better(result, exact_result, values, context)
-    if options.engine == "auto":
+    if options.strategy.chooses:
         result.notes.append(f"engine auto chose lns: an exact model would have {pairs:,} variables (limit {MAX_EXACT_CELLS})")
     first = next((t for t, tier in enumerate(values.tiers) if isinstance(tier, ImprovementTier)), len(values.tiers))
     if result.values[:first] < tuple(result.bounds[:first]):

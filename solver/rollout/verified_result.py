@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from kubestow.checker.rollout import verify_rollout
 from kubestow.checker.violation import insist
 from kubestow.models.documents import placement as doc
 from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.runtime.phase_seconds import phase_seconds
 from kubestow.solver.runtime.run_context import RunContext
 
 
@@ -44,6 +44,5 @@ def verified(
         result.status = "unknown"
     context.report("verify")
     insist(verify_rollout(snapshot, result, manifests))
-    if not context.options.deterministic:
-        result.seconds = doc.Seconds(solve=round(solved - started, 3), verify=round(time.monotonic() - solved, 3))
+    result.seconds = phase_seconds(context.options, started, solved)
     return result

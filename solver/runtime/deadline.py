@@ -34,6 +34,10 @@ class Deadline:
         """Return the remaining seconds; a huge number without a limit."""
         return (UNLIMITED_SECONDS if self._limit is None else self._limit) - self.elapsed()
 
+    def by_clock(self, seconds: float, otherwise: float) -> float:
+        """Return seconds of this clock; in a deterministic run, which does not follow it there, the other number."""
+        return otherwise if self._deterministic else seconds
+
     def grant(self, solver: cp_model.CpSolver, seconds: float) -> None:
         """Cap a solve at the smaller of ``seconds`` and the remaining time."""
         seconds = min(seconds, self.remaining())

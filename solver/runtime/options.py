@@ -9,6 +9,7 @@ from typing import Literal
 from kubestow.models.catalogue.catalogue import Catalogue
 from kubestow.models.documents.placement import Edits, Unmodelled
 from kubestow.models.documents.policy import DEFAULT, Policy
+from kubestow.solver.runtime.engines import ENGINES, EngineStrategy
 
 Engine = Literal["auto", "exact", "greedy", "lns"]
 
@@ -51,6 +52,11 @@ class Options:
     unmodelled: tuple[Unmodelled, ...] = ()
     causes: bool = True
     catalogue: Catalogue | None = None
+
+    @property
+    def strategy(self) -> EngineStrategy:
+        """How far the engine searches."""
+        return ENGINES[self.engine]
 
     @property
     def exempt(self) -> tuple[str, ...]:

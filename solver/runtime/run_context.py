@@ -70,7 +70,7 @@ class RunContext:
     @property
     def phase(self) -> str:
         """Phase to report for a search in which several engines take turns."""
-        return "search" if self.options.engine == "auto" else self.options.engine
+        return "search" if self.options.strategy.chooses else self.options.engine
 
     def over(self) -> bool:
         """Return whether time is up or a stop was requested."""

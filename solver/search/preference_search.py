@@ -88,11 +88,11 @@ class PreferenceSearch:
 
     def _improve(self, best: SoftOutcome, components: Components, reserve: float) -> None:
         size = int(np.count_nonzero(self.eligibility))
-        if self.options.engine == "greedy":
+        engine = self.options.strategy
+        if not engine.searches:
             self._settle(best, components, 2 * self.parameters.settle_sweeps)
             return
-        engine = self.options.engine
-        whole = engine != "lns" and size <= (MAX_SOFT_MODEL_VARIABLES if engine == "exact" else self.parameters.whole_variables)
+        whole = engine.takes_whole(size, self.parameters.whole_variables, MAX_SOFT_MODEL_VARIABLES)
         if size <= self.parameters.small_variables and whole and not self._finished(best):
             self._whole(best, components, self._remaining() * self.parameters.small_fraction)
         if not self._finished(best):
@@ -101,16 +101,16 @@ class PreferenceSearch:
             if not self._many:
                 self._anneal(best, components, search)
             until = (self._remaining() - keep) * (1 - self.parameters.groups_fraction) + keep if whole else keep
-            if engine == "auto" and not whole and not self._finished(best):
+            if engine.chooses and not whole and not self._finished(best):
                 best.notes.append(
                     f"engine auto chose lns for the preferences: an exact model would have {size} variables"
                     f" (limit {self.parameters.whole_variables})"
                 )
             self._turns(best, components, search, until)
             if whole and not self._finished(best):
-                share = self.parameters.whole_fraction if engine == "auto" else 1
+                share = self.parameters.whole_fraction if engine.chooses else 1
                 self._whole(best, components, max(0.0, self._remaining() - keep) * share)
-                if engine == "auto" and not self._finished(best):
+                if engine.chooses and not self._finished(best):
                     search.go_to(best.counts)
                     self._turns(best, components, search, keep)
 
@@ -244,7 +244,7 @@ class PreferenceSearch:
         """Take turns until ``until`` seconds remain. Groups close the gap from both sides. They alternate with the move that
         gained most per second in its last turn, or sometimes another move. Turns change the state of ``search``, which is
         adopted if it has a bind order."""
-        self.engine = "exact" if self.options.engine == "exact" else "lns"
+        self.engine = "lns" if self.options.strategy.neighbourhoods else "exact"
         length = turn_seconds(int(self.cluster.count.sum()))
         groups = ClassGroups(components, search, self.objective, self.cpsat, self._clock)
         groups.waiting = self._waiting

@@ -51,7 +51,7 @@ class SecondSearch:
         options = cpsat.options
         self._workers = options.workers or cores()
         small = int(cluster.count.sum()) <= SECOND_LIMITS.max_pods
-        self._wanted = small and self._workers > 1 and not options.deterministic and options.engine in ("auto", "lns")
+        self._wanted = small and self._workers > 1 and not options.deterministic and options.strategy.neighbourhoods
         self._began = time.monotonic()
         self._process: SecondProcess | None = None
 

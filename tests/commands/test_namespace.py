@@ -84,5 +84,5 @@ def test_a_name_that_is_none_is_refused(files: tuple[str, str], tmp_path: Path, 
 
 
 def test_it_needs_manifests(files: tuple[str, str]) -> None:
-    for command in (["solve"], ["explain"], ["report", "-o", "x.html"]):
+    for command in (["solve"], ["simulate"], ["report", "-o", "x.html"]):
         assert "-n requires manifests" in run(command[0], files[0], "-n", "a", *command[1:], code=2).stderr

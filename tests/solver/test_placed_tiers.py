@@ -12,9 +12,11 @@ from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.documents.placement import Placement
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
-from kubestow.solver import rules
+from kubestow.solver import placed_tiers, rules
+from kubestow.solver.construction.greedy import rank
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.placed_tiers import PARAMETERS, PlacedAnswer, PlacedParameters, PlacedSearch
+from kubestow.solver.placed_steps import PARAMETERS, PlacedAnswer, PlacedParameters, PlacedSteps
+from kubestow.solver.placed_tiers import CONSTRUCTION, EXACT, NEIGHBOURHOODS, TIGHTEN, PlacedSearch
 from kubestow.solver.rules.eligibility import fits, possible
 from kubestow.solver.runtime.options import Engine, Options, Progress
 from kubestow.solver.runtime.progress_trace import ProgressReporter
@@ -138,11 +140,24 @@ def searched(
     return PlacedSearch(Objective(cluster, active), active, possible(cluster, active), context, parameters).run()
 
 
+def test_no_step_makes_an_answer_worse_or_raises_a_bound() -> None:
+    cluster = compile_cluster(crowded(), select(crowded()))
+    active = rules.build(cluster)
+    search = PlacedSearch(Objective(cluster, active), active, possible(cluster, active), RunContext.start(options("auto", seconds=0.5)))
+    answer = search.construct(cluster.per_priority(cluster.count))
+    for step in (*CONSTRUCTION, TIGHTEN, EXACT, NEIGHBOURHOODS):
+        after = step.take(search, answer)
+        assert rank(cluster, after.counts) >= rank(cluster, answer.counts), step.guarantees
+        assert all(after.bounds[priority] <= bound for priority, bound in answer.bounds.items()), step.guarantees
+        answer = after
+    assert search.complete(answer)
+
+
 @pytest.mark.full
 def test_auto_leaves_large_models_to_neighbourhoods_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     # no bound but that of room: nothing is proved before the engines
-    monkeypatch.setattr(PlacedSearch, "_bound_tiers", lambda *_: None)
-    monkeypatch.setattr(PlacedSearch, "_tight_packing", lambda *_: None)
+    monkeypatch.setattr(placed_tiers, "CONSTRUCTION", [step for step in CONSTRUCTION if step.run is not PlacedSteps.bound])
+    monkeypatch.setattr(PlacedSteps, "tight", None)
     assert searched(crowded(), options("auto")).engine == "exact"
     reported: list[Progress] = []
     answer = searched(crowded(), options("auto"), reported, PlacedParameters(exact_limit=0))

@@ -26,7 +26,8 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver import rules
 from kubestow.solver.explain.undecided import is_undecided
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.placed_tiers import PlacedAnswer, PlacedSearch
+from kubestow.solver.placed_steps import PlacedAnswer
+from kubestow.solver.placed_tiers import PlacedSearch
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.solve import assignments_of

@@ -19,7 +19,7 @@ from kubestow.solver.capacity.fit.growth import growth
 from kubestow.solver.capacity.fit.question import Ceiling, FitQuestion, read
 from kubestow.solver.capacity.fit.units import UnitsFound, most_units
 from kubestow.solver.explain.undecided import is_undecided
-from kubestow.solver.placed_tiers import PlacedAnswer
+from kubestow.solver.placed_steps import PlacedAnswer
 from kubestow.solver.refused_pods import refuse_domain_blocking
 from kubestow.solver.runtime.invocation import Caller, Invocation
 from kubestow.solver.runtime.options import Options

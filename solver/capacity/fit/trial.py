@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from kubestow.solver import rules
 from kubestow.solver.capacity.fit.question import FitInstance
 from kubestow.solver.explain.conflict.placement_question import in_some_order
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.placed_tiers import PARAMETERS, PlacedAnswer, PlacedSearch
+from kubestow.solver.placed_steps import PARAMETERS, PlacedAnswer, PlacedSteps
+from kubestow.solver.placed_tiers import BOUND, GANGS, NEIGHBOURHOODS, REPAIR, SHARES
 from kubestow.solver.rules.eligibility import fits
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.run_context import RunContext
@@ -36,7 +35,7 @@ class FitVerdict:
     share: tuple[int, int] = (0, 1)
 
 
-class FitTrial(PlacedSearch):
+class FitTrial(PlacedSteps):
     """A search that ends as soon as it knows whether all pods fit."""
 
     def __init__(self, instance: FitInstance, context: RunContext) -> None:
@@ -53,28 +52,26 @@ class FitTrial(PlacedSearch):
             cluster = self.cluster  # more units mean more members
             enough = all(gang.needed <= int(cluster.count[list(gang.classes)].sum()) for gang in cluster.gangs)
             return FitVerdict(None, refuted=True, more=enough, share=(sum(bounds.values()), sum(self.wanted.values())))
-        answer = self._construct(bounds)
-        if not self._complete(answer):  # this bound ignores reserved room
-            self._bound_tiers(answer)
+        answer = self.construct(bounds)
+        if not self.complete(answer):  # this bound ignores reserved room
+            answer = BOUND.take(self, answer)
             if answer.bounds != self.wanted:
                 return FitVerdict(None, refuted=True, more=True, share=self._share(answer))
         if self._placed(answer):
             return FitVerdict(answer)
         if self.room is not None:  # no other engine respects reserved room
             return FitVerdict(None) if self.context.over() else self._decide(self._share(answer))
-        small = int(np.count_nonzero(self.eligibility)) <= self.parameters.exact_limit and self.options.engine in ("auto", "exact")
-        steps = [*([self._fill] if self.cluster.devices is not None else []), self._repair, self._pack]
-        for step in steps:
+        for step in (SHARES, REPAIR, GANGS):
             if not self.context.over():
-                step(answer)
+                answer = step.take(self, answer)
             if self._placed(answer):
                 return FitVerdict(answer)
         share = self._share(answer)
-        if self.options.engine == "greedy" or self.context.over():
+        if not self.options.strategy.searches or self.context.over():
             return FitVerdict(None, share=share)
-        if small:
+        if self.options.strategy.whole_models and self.pairs <= self.parameters.exact_limit:
             return self._decide(share)
-        self._neighbourhoods(answer)
+        answer = NEIGHBOURHOODS.take(self, answer)
         return FitVerdict(answer if self._placed(answer) else None, share=share)
 
     def _placed(self, answer: PlacedAnswer) -> bool:

@@ -252,7 +252,7 @@ def _placement(cluster: PurchaseBase, trial: PurchaseTrial, options: Options, co
         seconds = min((options.time_limit or 100.0) * PREFERENCE_TIME_FRACTION, 10.0, max(0.1, context.deadline.remaining()))
         strategy = choose(trial.cluster, options.policy.strategy) if options.search_strategy else None
         within = RunContext.start(replace(shown, time_limit=seconds), context.stop, context.report)
-        improve_later(trial.objective, trial.eligibility, trial.answer, strategy, within)
+        trial.answer = improve_later(trial.objective, trial.eligibility, trial.answer, strategy, within)
     return document(trial.cluster, shown, trial.answer)
 
 

@@ -19,7 +19,8 @@ from kubestow.solver.bind_order.order import most_in_order
 from kubestow.solver.capacity.size.purchase_cluster import PurchaseBase
 from kubestow.solver.construction.greedy import complete
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.placed_tiers import PlacedAnswer, PlacedSearch
+from kubestow.solver.placed_steps import PlacedAnswer
+from kubestow.solver.placed_tiers import PlacedSearch
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -82,12 +83,12 @@ class _Started(PlacedSearch):
 
     start: Ints | None = None
 
-    def _construct(self, bounds: dict[int, int]) -> PlacedAnswer:
+    def construct(self, bounds: dict[int, int]) -> PlacedAnswer:
         if self.start is None:
-            return super()._construct(bounds)
+            return super().construct(bounds)
         counts, steps = most_in_order(self.cluster, self.start, {}, seed=self.options.seed)
         if steps.sequence is None:
-            return super()._construct(bounds)
+            return super().construct(bounds)
         counts, sequence = complete(self.cluster, self.eligibility, counts, steps.sequence)
         return PlacedAnswer(counts, sequence, bounds, "greedy", interrupted=self.stop.is_set())
 

@@ -20,7 +20,8 @@ from kubestow.solver.capacity.survive.failures import after
 from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.construction.greedy import construct
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.placed_tiers import PlacedAnswer, PlacedSearch
+from kubestow.solver.placed_steps import PlacedAnswer
+from kubestow.solver.placed_tiers import PlacedSearch
 from kubestow.solver.rules.eligibility import demand_with_slots, fits, possible, room_with_slots
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
@@ -94,7 +95,7 @@ def decide(cluster: Cluster, context: RunContext, *, quick: bool = False, even: 
         answer = PlacedAnswer(built.counts, built.sequence, {0: room_bound}, "greedy")
     else:
         answer = PlacedSearch(Objective(cluster, active), active, eligibility, context).run()
-        answer.bounds = {p: min(bound, room_bound) for p, bound in answer.bounds.items()}
+        answer = answer.bounded(dict.fromkeys(answer.bounds, room_bound))
     verdict = verdict_of(cluster, answer, keys or [pod_key(pod) for pod in cluster.snapshot.pods])
     if room_bound < waiting:
         verdict.by = "bound"

@@ -29,7 +29,7 @@ from kubestow.solver.explain.conflict.placement_question import MAX_CUTS, Placem
 from kubestow.solver.explain.remedy.preempt import encode, holders, weights_of
 from kubestow.solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem
 from kubestow.solver.ortools import cp_model
-from kubestow.solver.placed_tiers import PlacedAnswer
+from kubestow.solver.placed_steps import PlacedAnswer
 from kubestow.solver.rules.eligibility import fits, possible
 from kubestow.solver.runtime.run_context import RunContext
 

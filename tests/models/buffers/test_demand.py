@@ -176,15 +176,16 @@ def test_the_pod_template_of_a_buffer_is_no_manifest(tmp_path: Any) -> None:
     """Of the report: no uid, no pods, and yet part of a snapshot."""
     import json
 
-    from kubestow.commands.core.reading import Reading, read
+    from kubestow.commands.core.reading import Reading, settle
 
     path = tmp_path / "cb.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*nodes(1), template("t"), buffer("b", "t", 3)]}))
-    snapshot, _ = read(Reading([str(path)]))
+    snapshot = load([str(path)])
+    settle(snapshot, Reading())
     assert "1 CapacityBuffer asks for chunks of headroom (default/b 3), which hold no room against real pods" in snapshot.notes
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*nodes(1), template("u"), buffer("b", "t", 3)]}))
     with pytest.raises(InputError, match="PodTemplate default/u"):
-        read(Reading([str(path)]))
+        settle(load([str(path)]), Reading())
     assert load([str(path)]).capacity_buffers.keys() == {"default/b"}
 
 
@@ -192,7 +193,7 @@ def test_what_is_not_known_of_a_buffer_is_an_omission() -> None:
     from kubestow.commands.core.reading import Reading, settle
 
     snapshot = from_objects([*nodes(1), buffer("b", "t", 3)])
-    settle(snapshot, Reading([]))
+    settle(snapshot, Reading())
     assert [text for text in snapshot.omissions if "CapacityBuffer default/b holds no headroom here" in text]
 
 

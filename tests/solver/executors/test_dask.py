@@ -117,13 +117,13 @@ def test_a_file_is_brought_in_blocks_whole_or_not_at_all(tmp_path: Path, monkeyp
             patch.setattr(files, "_sees", lambda shared: False)
             with pytest.raises(files.NotHereError):
                 files.local_path(shared)
-            for number, block, last in files.blocks(str(path)):
-                files.take(shared, number, block, last=last, packed=path.is_dir(), scratch=str(tmp_path))
+            for block in files.blocks(str(path)):
+                files.take(shared, block, str(tmp_path))
             brought = files.local_path(shared)
             assert brought != str(path)
             assert files.digest_of(brought) == shared.digest
     with pytest.raises(OSError, match="it changed"):
-        files.take(files.SharedPath("/x", "0"), 0, b"other", last=True, packed=False)
+        files.take(files.SharedPath("/x", "0"), files.FileBlock(0, b"other"))
 
 
 def test_files_that_no_task_uses_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_files_that_no_task_uses_make_room(tmp_path: Path, monkeypatch: pytest.M
         (tmp_path / "x").write_bytes(b"%d" % number * 10)
         brought.append(files.SharedPath("/x", files.digest_of(str(tmp_path / "x"))))
         files.begin()
-        files.take(brought[-1], 0, b"%d" % number * 10, last=True, packed=False, scratch=str(tmp_path))
+        files.take(brought[-1], files.FileBlock(0, b"%d" % number * 10), str(tmp_path))
     assert [files.is_kept(shared.digest) for shared in brought] == [False, False, True, True]
     with pytest.raises(files.NotHereError):
         files.local_path(brought[0])
