@@ -47,7 +47,7 @@ def alike_nodes(sub: Cluster, objective: Objective, classes: Sequence[int], elig
 
 def _keys(sub: Cluster, cls: PodClass) -> set[str]:
     """Return the topology keys of a class, apart from those of its spread constraints."""
-    keys = {term.key for term in (*cls.anti, *cls.pulls)}
+    keys = {term.key for term in cls.anti} | {pull.key for pull in cls.pulls}
     if cls.affinity is not None:
         keys.update(cls.affinity.keys)
     if cls.gang is not None and (key := sub.gangs[cls.gang].key) is not None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from kubestow import cli
 from kubestow.models.custom_workloads import table
 from tests.models.custom_workloads.objects import Object
-from tests.models.workloads.test_running_gangs import clone_set, torch_job
+from tests.models.workloads.gangs.test_running_gangs import clone_set, torch_job
 from tests.objects import node, pod
 
 pytestmark = [pytest.mark.full, pytest.mark.skipif(not table.available(), reason="no CEL library on this platform")]
