@@ -18,8 +18,8 @@ import msgspec
 from msgspec import Meta
 
 from kubestow.models.custom_workloads.expressions import VARIABLES, ExpressionError, compiled, steps
+from kubestow.models.kube import objects
 from kubestow.models.kube.lenient_decode import did_you_mean, plain, shorten
-from kubestow.models.kube.objects import OwnerReference
 
 _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?\Z")
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
@@ -185,7 +185,7 @@ def find(api_version: str | None, kind: str) -> KindEntry | None:
     return _index().get((group, kind))
 
 
-def recreating(owner: OwnerReference) -> Literal["", "pod", "gang"]:
+def recreating(owner: objects.OwnerReference) -> Literal["", "pod", "gang"]:
     """Return the effect of the eviction of a pod with this controller, by the table; empty for kinds that it lacks."""
     if "." not in (owner.apiVersion or "").partition("/")[0]:  # a kind of Kubernetes itself: no reason to read the table
         return ""

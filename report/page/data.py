@@ -27,7 +27,7 @@ MAX_TEXT_CHARACTERS: Final = 4_000
 
 
 class Shown(TypedDict, total=False):
-    """What the page shows in addition to a result.
+    """The parts of the page in addition to a result.
 
     Attributes:
         violations: Broken rules.
