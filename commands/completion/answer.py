@@ -59,10 +59,16 @@ def _of_batch(main: click.Group, program: str, before: Sequence[str], word: str)
 
 
 def _completed(main: click.Group, program: str, before: Sequence[str], word: str, name: str) -> list[CompletionItem[str]]:
-    for option in main.commands[name].params if name in main.commands else ():
+    options = main.commands[name].params if name in main.commands else []
+    types = [option.type for option in options]
+    for option in options:
         if option.metavar is not None and option.metavar in values.BY_METAVAR:
             option.type = values.Value(option.metavar)
-    return ShellComplete(main, {}, program, shells.VARIABLE).get_completions(list(before), word)
+    try:
+        return ShellComplete(main, {}, program, shells.VARIABLE).get_completions(list(before), word)
+    finally:
+        for option, type_ in zip(options, types, strict=True):
+            option.type = type_
 
 
 def _end_in_time() -> None:
