@@ -69,6 +69,7 @@ CASES = [
     ("s.json", "fit s.json -w w.json -o s.json"),
     ("w.json", "fit s.json -w w.json -o w.json"),
     ("s.json", "explain s.json -o s.json"),
+    ("s.json", "simulate s.json -o s.json"),
     ("s.json", "survive s.json --fail node -o s.json"),
     ("s.json", "upgrade s.json --pool a=b -o s.json"),
     ("catalogue.yaml", "size s.json --catalogue catalogue.yaml -o catalogue.yaml"),

@@ -31,6 +31,7 @@ _COMMANDS = {
     "upgrade": ("--pool", "kubernetes.io/hostname=a1"),
     "rebalance": ("--goal", "repair"),
     "explain": (),
+    "simulate": (),
     "audit": ("--fail-on", "never"),
     "check": ("one.yaml", "--fail-on", "never"),
     "nodes": (),
