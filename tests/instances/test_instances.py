@@ -304,7 +304,7 @@ CATALOGUES = {"catalogue.yaml": (6, 16), "karpenter-instance-types.json": (3, 5)
 SERIES = {"series/night.yaml": 1.02, "series/noon.yaml": 0.7012}
 
 #: Settings of other controllers, no snapshots, which commands read in addition to one.
-OTHERS = {"descheduler-policy.yaml", "node-pool.yaml", "rules/namespace-annotations-policy.yaml"}
+OTHERS = {"descheduler-policy.yaml", "node-pool.yaml", "rules/namespace-annotations-policy.yaml", "scheduler.yaml"}
 
 #: (file, pod) -> nodes and the rules that reject the pod there, judged alone against the bound pods; other nodes are feasible.
 REJECTS: dict[tuple[str, str], dict[str, list[str]]] = {
