@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Final
 
 import click
@@ -142,6 +143,7 @@ def perform(task: BatchTask, target: str, memory: int | None = None, more: tuple
         more: Further options.
     """
     started = time.monotonic()
+    import_module(f"kubestow.commands.{task.command}.run")  # before the limit, so that a task does not pay for the program
     heard = io.StringIO()
     with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard), _at_most(memory):
         code, full = _run([*task.options, *more, "-q", "-f", f"json={target}", "--", *task.files], task.command)
