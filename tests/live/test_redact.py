@@ -25,7 +25,7 @@ from tests.live.capture_objects import KEPT, SECRET, cluster
 
 _ROOT = Path(__file__).resolve().parents[2]
 _RECORDED = sorted((_ROOT.parent / "shared" / "data" / "clusters").glob("*.json"))
-_NO_CLUSTERS = ("catalogue", "descheduler-policy")
+_NO_CLUSTERS = ("catalogue", "descheduler-policy", "scheduler")
 _INSTANCES = sorted(p for p in (_ROOT / "instances").glob("*.yaml") if not p.stem.endswith("-workload") and p.stem not in _NO_CLUSTERS)
 #: Objects in which any key is data, of labels, resources and the like.
 _MAPS = {"labels", "annotations", "matchLabels", "nodeSelector", "requests", "limits", "capacity", "allocatable", "overhead"}
