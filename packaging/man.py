@@ -130,7 +130,7 @@ def _paragraphs(command: click.Command) -> tuple[str, list[str]]:
 
 def _option_names(text: str) -> str:
     """Format options: names in bold, their values in italics."""
-    parts = re.split(r"(?<![\w-])(--?[a-z][\w-]*)", text)
+    parts = re.split(r"(?<![\w-])(--?[A-Za-z][\w-]*)", text)
     return "".join(rf"\fB{_escaped(part)}\fR" if index % 2 else _taken(part) for index, part in enumerate(parts))
 
 

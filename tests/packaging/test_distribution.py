@@ -59,7 +59,7 @@ def test_the_wheel_has_all_that_is_needed_and_no_more(wheel: Path) -> None:
     ours = {name for name in files if name.split("/")[0] in _PACKAGES}
     code = {name for name in ours if name.endswith(".py")}
     code |= {name for name in files if "/" not in name and name.endswith((".py", "py.typed"))}
-    data = {name for name in ours if "/assets/" in name or name.endswith("api_types.json")}
+    data = {name for name in ours if "/assets/" in name or name.endswith("api_types.json") or "/custom_workloads/kinds/" in name}
     schemas = {name for name in files if name.startswith("docs/schema/") and name.endswith(".json")}
     assert {f"kubestow/{name}" for name in code | data} == {name for name in names if ".data/" not in name}
     assert {Path(name).name for name in names if "/share/man/man1/" in name} >= {"kubestow.1", "kubestow-solve.1"}
