@@ -24,7 +24,7 @@ WIDTH, HEIGHT = 100, 40
 #: Seconds to type a key, to print a line and to read a word.
 KEY_SECONDS, LINE_SECONDS, WORD_SECONDS = 0.035, 0.02, 0.09
 #: Shortest and longest time in seconds for which a scene stays.
-MIN_SCENE_SECONDS, MAX_SCENE_SECONDS = 3.0, 17.0
+MIN_SCENE_SECONDS, MAX_SCENE_SECONDS = 3.0, 16.0
 
 #: Questions, and the commands that answer them.
 SCENES = (
