@@ -53,7 +53,8 @@ def test_the_commands_for_ones_own_cluster_run(tmp_path: Path, monkeypatch: pyte
     assert {line[1] for line in lines} == set(cli.main.commands)
     for _, *arguments in lines:
         result = CliRunner().invoke(cli.main, arguments)
-        assert result.exit_code == 0, f"{arguments}\n{result.stderr}"
+        pending = 3 if arguments[0] == "simulate" else 0  # kube-scheduler leaves two pods of the quickstart pending
+        assert result.exit_code == pending, f"{arguments}\n{result.stderr}"
 
 
 def test_the_two_commands_are_those_that_ci_runs() -> None:
