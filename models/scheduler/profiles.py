@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from kubestow.models.documents.policy import SYSTEM_CONSTRAINTS, DefaultConstraint, Multipliers, Policy
-from kubestow.models.kube.objects import PreferredSchedulingTerm
+from kubestow.models.kube.objects import Pod, PreferredSchedulingTerm
 from kubestow.models.scheduler.configuration import (
     DefaultPreemptionArgs,
     InterPodAffinityArgs,
@@ -131,6 +131,11 @@ class Profile:
 
 #: The only profile of a kube-scheduler without a configuration.
 DEFAULT_PROFILE: Final = Profile()
+
+
+def profile_of(pod: Pod, found: Mapping[str, Profile] | None) -> Profile | None:
+    """Return the profile of a pod, or None if no profile has its schedulerName. Without profiles every pod has the default one."""
+    return DEFAULT_PROFILE if found is None else found.get(pod.spec.schedulerName or DEFAULT_SCHEDULER)
 
 
 def read_profiles(path: str) -> dict[str, Profile]:

@@ -11,12 +11,15 @@ from typing import Final
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Cluster, Ids, Ints, Pull, SoftSpread, domain_sum
+from kubestow.models.cluster.cluster import Cluster, Ints, Pull, SoftSpread, domain_sum
 from kubestow.models.cluster.templates import GANG_LABEL
 from kubestow.models.kube import objects
 from kubestow.models.kube.selectors import Bools
 from kubestow.models.scheduler.profiles import Profile
 from kubestow.solver.kube_scheduler.resource_points import MAX_POINTS, AllocationPoints, BalancePoints
+from kubestow.solver.objective.families.node_affinity import NodeAffinity
+from kubestow.solver.objective.families.taints import TAINT_COST, Taints
+from kubestow.solver.rules.base import on_nodes
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 
@@ -34,6 +37,7 @@ class NodePoints:
         self.placed = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
         self._allocation = AllocationPoints(cluster, profile.strategy)
         self._balance = BalancePoints(cluster, profile.balanced)
+        self._soft_taints, self._preferred = Taints(cluster, ()), NodeAffinity(cluster, ())
         self._added = [(cluster.nodes.selector(objects.NodeSelector([term.preference])), term.weight) for term in profile.added_terms]
 
     def place(self, g: int, n: int, k: int = 1) -> None:
@@ -65,10 +69,8 @@ class NodePoints:
 
     def _taints(self, g: int, feasible: Bools) -> Ints:
         """Return points for few PreferNoSchedule taints that the pod does not tolerate (tainttoleration/taint_toleration.go)."""
-        nodes, tolerations = self.cluster.nodes, self.cluster.toleration_sets[self.cluster.classes[g].tolerations]
-        count = np.zeros(self.cluster.n_nodes, dtype=np.int64)
-        for n in range(self.cluster.n_nodes):
-            count[n] = sum(taint.effect == "PreferNoSchedule" and not tolerations.cover(taint) for taint in nodes.taints(n))
+        none = self._soft_taints.key(g) is None
+        count = self.cluster.none(self.cluster.n_nodes) if none else self._soft_taints.row(g) // -TAINT_COST
         most = int(count[feasible].max(initial=0))
         return MAX_POINTS - (MAX_POINTS * count // most if most else count)
 
@@ -78,9 +80,7 @@ class NodePoints:
         affinity = cls.pod.spec.affinity.nodeAffinity if cls.pod.spec.affinity is not None else None
         if not self._added and not (affinity is not None and affinity.preferredDuringSchedulingIgnoredDuringExecution):
             return None
-        raw = np.zeros(self.cluster.n_nodes, dtype=np.int64)
-        for chosen, weight in cls.prefers:
-            raw += weight * self.cluster.node_sets[chosen]
+        raw = self._preferred.row(g)
         for mask, weight in self._added:
             raw += weight * mask
         most = int(raw[feasible].max(initial=0))
@@ -175,13 +175,3 @@ class NodePoints:
             for pull in self.cluster.classes[g].pulls:
                 found[pull] = found[pull] + self.placed[g] if pull in found else self.placed[g]
         return list(found.items())
-
-
-def on_nodes(values: Ints, codes: Ids) -> Ints:
-    """Return int64[N]: the value of each node's domain, and 0 on nodes without one.
-
-    Args:
-        values: int64[D], by domain.
-        codes: int32[N], the domain of each node, -1 for none.
-    """
-    return np.append(values, 0).take(codes)

@@ -9,8 +9,8 @@ import numpy as np
 
 from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.documents.policy import DEFAULT, Policy
-from kubestow.models.kube.objects import Pod, pod_key
-from kubestow.models.scheduler.profiles import DEFAULT_PROFILE, DEFAULT_SCHEDULER, Profile
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.scheduler.profiles import Profile, profile_of
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.explain.per_node import PodVerdict
@@ -31,10 +31,6 @@ class Scorer:
     policy: Policy = DEFAULT
     daemon_namespaces: tuple[str, ...] = ()
 
-    def profile(self, pod: Pod) -> Profile | None:
-        """Return the profile of a pod, or None if no profile has its schedulerName."""
-        return DEFAULT_PROFILE if self.profiles is None else self.profiles.get(pod.spec.schedulerName or DEFAULT_SCHEDULER)
-
     def scored(self, snapshot: Snapshot, verdicts: Sequence[PodVerdict]) -> list[PodVerdict]:
         """Return the verdicts with the points of the feasible nodes, best first. Nodes with equal points keep their order.
 
@@ -43,7 +39,7 @@ class Scorer:
         index = {pod_key(pod): i for i, pod in enumerate(snapshot.pods)}
         groups: dict[tuple[str, str | None], list[int]] = {}
         for v, verdict in enumerate(verdicts):
-            profile = self.profile(snapshot.pods[index[verdict.pod]])
+            profile = profile_of(snapshot.pods[index[verdict.pod]], self.profiles)
             if profile is not None:  # a bound pod is taken off its node, which changes the points of all others
                 groups.setdefault((profile.name, verdict.pod if verdict.runs_on is not None else None), []).append(v)
         found = list(verdicts)
@@ -62,7 +58,7 @@ class Scorer:
             pods: Their indices in the snapshot.
             bound: The pod that is taken off its node, if any.
         """
-        profile = self.profile(snapshot.pods[pods[0]])
+        profile = profile_of(snapshot.pods[pods[0]], self.profiles)
         assert profile is not None
         scope = select(snapshot, include_gated=True, unbind=bound)
         scope.pending = list(pods)

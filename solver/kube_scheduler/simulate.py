@@ -13,6 +13,7 @@ import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -24,8 +25,8 @@ from kubestow.models.disruption.pod_disruption_budgets import budgets
 from kubestow.models.documents import placement as doc
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.kube.selectors import Bools
-from kubestow.models.scheduler.profiles import DEFAULT_PROFILE, DEFAULT_SCHEDULER, Profile
-from kubestow.models.snapshot.scope import Scope, select
+from kubestow.models.scheduler.profiles import DEFAULT_PROFILE, Profile, profile_of
+from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.kube_scheduler.cluster_state import ClusterState, message, priority_of
 from kubestow.solver.kube_scheduler.preemption import Candidate, Preemption
@@ -76,8 +77,7 @@ class SchedulerQueue:
         is_apart: bool = False,
     ) -> None:
         self.snapshot, self.options = snapshot, options
-        self._profiles = {DEFAULT_SCHEDULER: DEFAULT_PROFILE} if profiles is None else profiles
-        self._is_of_one = profiles is None
+        self._profiles = profiles
         self.scope = select(snapshot, include_gated=options.include_gated)
         self._generator = random.Random(options.seed)
         self._choose = choose or (lambda _, best: int(best[self._generator.randrange(len(best))]))
@@ -108,7 +108,7 @@ class SchedulerQueue:
 
     def _units(self, queue: Sequence[int], outcome: Outcome) -> list[tuple[int, ...]]:
         """Return the pods of the queue one by one, and the members of a gang together at the turn of the first."""
-        profile = next(iter(self._profiles.values()))
+        profile = next(iter(self._profiles.values())) if self._profiles is not None else DEFAULT_PROFILE
         declared = self._state(profile, outcome).cluster
         gang_of = {i: k for k, gang in enumerate(declared.declared) for i in gang.pods}
         self._needed = {i: declared.gangs[k].needed for i, k in gang_of.items()}
@@ -124,9 +124,10 @@ class SchedulerQueue:
     def _try_unit(self, unit: tuple[int, ...], outcome: Outcome) -> bool:
         """Place a pod, or the members of a gang; fewer of them than the gang needs are taken back. Return True if all are placed."""
         before = len(outcome.placed)
-        placed = [self._try(i, outcome) for i in unit if i not in dict(outcome.placed)]
+        there = {i for i, _ in outcome.placed} if len(unit) > 1 else ()
+        placed = [self._try(i, outcome) for i in unit if i not in there]
         needed = self._needed.get(unit[0], 1)
-        if 0 < len(outcome.placed) - before < needed and before + needed > len(outcome.placed):
+        if 0 < len(outcome.placed) - before < needed:
             while len(outcome.placed) > before:
                 i, n = outcome.placed.pop()
                 for state in self._states.values():
@@ -135,17 +136,10 @@ class SchedulerQueue:
             return False
         return all(placed)
 
-    def profile_of(self, i: int) -> Profile | None:
-        """Return the profile of a pod, or None if none has its schedulerName."""
-        if self._is_of_one:
-            return self._profiles[DEFAULT_SCHEDULER]
-        return self._profiles.get(self.snapshot.pods[i].spec.schedulerName or DEFAULT_SCHEDULER)
-
     def _state(self, profile: Profile, outcome: Outcome) -> ClusterState:
         """Return the state under a profile, up to date."""
         if profile.name not in self._states:
-            scope = Scope(list(self.scope.fixed), list(self.scope.pending), self.scope.gated, self.scope.invisible)
-            state = self._states[profile.name] = ClusterState(self.snapshot, scope, profile, self.options)
+            state = self._states[profile.name] = ClusterState(self.snapshot, self.scope, profile, self.options)
             self._preemption[profile.name] = Preemption(state, self._budgets)
             for i, n in outcome.placed:
                 state.put(i, n)
@@ -153,7 +147,7 @@ class SchedulerQueue:
 
     def _try(self, i: int, outcome: Outcome) -> bool:
         """Place pod i, or note why not. Return True if it is placed."""
-        profile = self.profile_of(i)
+        profile = profile_of(self.snapshot.pods[i], self._profiles)
         if profile is None:
             outcome.messages[i] = f"no profile has its schedulerName {self.snapshot.pods[i].spec.schedulerName}"
             return False
@@ -191,7 +185,7 @@ class SchedulerQueue:
         wanted = n_nodes if n_nodes < MIN_FEASIBLE_NODES else max(n_nodes * percent // 100, MIN_FEASIBLE_NODES)
         if wanted >= n_nodes:
             return feasible
-        order = np.roll(self._node_order(), -self._next_start)
+        order = np.roll(self._node_order, -self._next_start)
         hits = np.cumsum(feasible[order])
         last = int(np.searchsorted(hits, wanted)) if hits[-1] >= wanted else n_nodes - 1
         self._next_start = (self._next_start + last + 1) % n_nodes
@@ -199,6 +193,7 @@ class SchedulerQueue:
         found[order[: last + 1]] = True
         return found & feasible
 
+    @cached_property
     def _node_order(self) -> Ints:
         """Return the nodes, int64[N]: one of each zone in turn (node_tree.go)."""
         zones: dict[tuple[str, ...], list[int]] = {}
@@ -258,7 +253,7 @@ def _outcomes(
 def _document(queue: SchedulerQueue, outcome: Outcome) -> doc.Placement:
     """Return the outcome as a Placement."""
     snapshot, options = queue.snapshot, queue.options
-    scope = select(snapshot, include_gated=options.include_gated)
+    scope = queue.scope
     cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
     class_of = {i: g for g, cls in enumerate(cluster.classes) for i in cls.pods}
     turn = {i: number for number, (i, _) in enumerate(outcome.placed)}
