@@ -136,6 +136,7 @@ def explain(request: ExplainRequest) -> None:
     """
     request.streams.check()
     request.subject.check()
+    refuse(request.scheduler_config is not None and not request.subject.scores, "--scheduler-config requires --scores")
     capture_early.begin(request.streams)
     from kubestow.commands.explain.run import run
 

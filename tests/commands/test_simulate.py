@@ -94,6 +94,7 @@ def test_scores(cluster: str, packing: str) -> None:
     ("arguments", "line"),
     [
         (["--scores"], "--scores needs --pod or --workload"),
+        (["--scheduler-config", "-"], "--scheduler-config requires --scores"),
         (["--scores", "--pod", "default/new", "--per-node"], "--scores and --per-node do not go together"),
     ],
 )
